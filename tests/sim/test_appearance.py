@@ -1,4 +1,4 @@
-"""Looks: the same world in other textures, colours, light, shadows and skies."""
+"""Appearance randomisation: textures, colours, light, shadows, backdrop and motion."""
 
 from __future__ import annotations
 
@@ -31,48 +31,50 @@ from tests.conftest import Command
 from tests.helpers import EVERY_SCENE, HOLD, located, resident_mb, seen
 
 COURSE = "obstacle-course"
-EYES = BasePose((0.0, 0.0, 0.28), (0.0, 0.0, 0.0, 1.0))
+CAMERA_POSE = BasePose((0.0, 0.0, 0.28), (0.0, 0.0, 0.0, 1.0))
 SETS: tuple[AppearanceSet, ...] = ("train", "test")
 
 
 @pytest.mark.parametrize("name", SCENES)
-def test_the_scene_itself_stays_as_it_is(name: str) -> None:
-    plain, dressed = make_scene(name), make_scene(name, appearance="test")
+def test_appearance_leaves_layout_ground_and_progress_alone(name: str) -> None:
+    nominal, randomised = make_scene(name), make_scene(name, appearance="test")
     for seed in range(3):
-        layouts = [s.layout(np.random.default_rng(seed)) for s in (plain, dressed)]
+        layouts = [s.layout(np.random.default_rng(seed)) for s in (nominal, randomised)]
         assert layouts[0] == replace(layouts[1], appearance=None)
         assert layouts[1].appearance is not None
         for x, y in np.random.default_rng(seed).uniform(-4.0, 4.0, (20, 2)):
-            assert plain.ground_m(x, y) == dressed.ground_m(x, y)
-            assert plain.progress_m(x, y) == dressed.progress_m(x, y)
-    assert plain.goal_m == dressed.goal_m
+            assert nominal.ground_m(x, y) == randomised.ground_m(x, y)
+            assert nominal.progress_m(x, y) == randomised.progress_m(x, y)
+    assert nominal.goal_m == randomised.goal_m
 
 
 @pytest.mark.parametrize("name", BODIES)
 @pytest.mark.parametrize("scene", EVERY_SCENE)
-def test_depth_is_that_of_the_plain_scene_bit_for_bit(scene: str, name: str, house: Path) -> None:
-    plain, dressed = (
+def test_appearance_leaves_depth_equal_bit_for_bit(scene: str, name: str, house: Path) -> None:
+    nominal, randomised = (
         make_body(name, A1, make_scene(located(scene, house), appearance=appearance))
         for appearance in ("nominal", "test")
     )
     for seed in range(2):
-        for body in (plain, dressed):
+        for body in (nominal, randomised):
             body.reset(seed)
         camera = Camera(A1.camera, kind="depth")
-        np.testing.assert_array_equal(seen(plain, camera), seen(dressed, camera))
+        np.testing.assert_array_equal(seen(nominal, camera), seen(randomised, camera))
         camera = replace(camera, kind="rgbd")
-        np.testing.assert_array_equal(seen(plain, camera)[..., 3], seen(dressed, camera)[..., 3])
-        assert not np.array_equal(seen(plain, camera), seen(dressed, camera))
-    plain.close()
-    dressed.close()
+        np.testing.assert_array_equal(
+            seen(nominal, camera)[..., 3], seen(randomised, camera)[..., 3]
+        )
+        assert not np.array_equal(seen(nominal, camera), seen(randomised, camera))
+    nominal.close()
+    randomised.close()
 
 
 @pytest.mark.parametrize("appearance", SETS)
 @pytest.mark.parametrize("name", EVERY_SCENE)
-def test_both_simulators_and_gliding_robots_see_the_same(
+def test_simulators_and_gliding_robots_render_the_same_appearance(
     name: str, appearance: AppearanceSet, house: Path
 ) -> None:
-    """But for pixels whose rays meet an edge, on height fields, and for a scan's own colours."""
+    """Except at edges, on height fields, and for the colours of a scan."""
     scene = make_scene(located(name, house), appearance=appearance)
     bullet, mujoco = (make_body(body, A1, scene) for body in BODIES)
     glider = KinematicBody(A1, scene)
@@ -91,7 +93,7 @@ def test_both_simulators_and_gliding_robots_see_the_same(
 
 
 @pytest.mark.parametrize("name", [*BODIES, "glide"])
-def test_an_episode_looks_like_its_seed_says_and_unlike_others(name: str) -> None:
+def test_appearance_depends_on_the_seed_alone(name: str) -> None:
     scene = make_scene(COURSE, appearance="train")
     body = KinematicBody(A1, scene) if name == "glide" else make_body(name, A1, scene)
     pictures = []
@@ -108,9 +110,9 @@ def robot(name: str, scene: Scene) -> Any:
 
 
 def at(body: Any, time_s: float, kind: str) -> np.ndarray:
-    """What a robot that stands sees at a time after the reset [s]."""
+    """Image of a standing robot at a time after the reset [s]."""
     body._scene.move(time_s)
-    return np.asarray(body._scene.render(replace(body.camera, kind=kind), EYES))
+    return np.asarray(body._scene.render(replace(body.camera, kind=kind), CAMERA_POSE))
 
 
 @pytest.mark.parametrize("appearance", ["test", "test-moving"])
@@ -118,7 +120,7 @@ def at(body: Any, time_s: float, kind: str) -> np.ndarray:
 def test_only_a_moving_appearance_changes_what_a_standing_robot_sees(
     name: str, appearance: AppearanceOption
 ) -> None:
-    """Depth too, by the shake alone."""
+    """In depth because of the shake alone."""
     body = robot(name, make_scene(COURSE, appearance=appearance))
     body.reset(0)
     for kind in ("rgb", "depth", "rgbd"):
@@ -159,7 +161,7 @@ def test_simulators_and_gliding_robots_show_the_same_motion() -> None:
         for body in bodies:
             body.reset(seed)
             body._scene.move(2.0 + seed)
-            pictures.append(body._scene.render(body.camera, EYES).astype(int))
+            pictures.append(body._scene.render(body.camera, CAMERA_POSE).astype(int))
         for other in pictures[1:]:
             assert (np.abs(pictures[0] - other).max(axis=2) <= 8).mean() > 0.98
     for body in bodies:
@@ -175,7 +177,7 @@ def test_camera_shake_stays_within_its_ranges() -> None:
         assert 0.05 <= abs(motion.turn_rad_per_s) <= 0.3
 
 
-def test_the_sets_have_no_kind_of_pattern_or_backdrop_in_common() -> None:
+def test_appearance_sets_share_no_pattern_and_no_backdrop() -> None:
     for kinds in (PATTERNS, BACKDROPS):
         assert not {each.__name__ for each in kinds["train"]} & {
             each.__name__ for each in kinds["test"]
@@ -183,7 +185,7 @@ def test_the_sets_have_no_kind_of_pattern_or_backdrop_in_common() -> None:
     assert min(map(len, PATTERNS.values())) >= 12
 
 
-def test_hundreds_of_looks_are_all_different_and_neither_black_nor_white() -> None:
+def test_hundreds_of_appearances_differ_and_are_neither_black_nor_white() -> None:
     body = KinematicBody(A1, make_scene(COURSE, appearance="train"))
     pictures = []
     for seed in range(300):
@@ -211,7 +213,7 @@ def test_patterns_are_in_range_and_vary(appearance: AppearanceSet) -> None:
 
 
 class Yard(Scene):
-    """A tall block on open ground, lit by what a test says."""
+    """A tall block on open ground, and a box that swings."""
 
     name = "yard"
     fixed = (Plane(), Box(Pose(3.0, 0.0, 1.0), (0.2, 0.2, 1.0), (0.5, 0.5, 0.5)))
@@ -222,8 +224,8 @@ class Yard(Scene):
         return Layout(Pose(0.0, 0.0, 0.0), [Pose(4.0, 0.0, 0.2)], [swing])
 
 
-def test_a_shadow_lies_where_geometry_puts_it() -> None:
-    """Of a block 2 m high under a sun at 45 degrees, seen from above: 2 m long, away from it."""
+def test_shadow_has_the_length_of_geometry() -> None:
+    """A block 2 m high under a sun at 45 degrees casts a shadow of 2 m."""
     body = KinematicBody(A1, WithAppearance(Yard(), "train"))
     body.reset(0)
     painter = body._scene._painter
@@ -243,7 +245,7 @@ def test_a_shadow_lies_where_geometry_puts_it() -> None:
         replace(A1.camera, position_m=(0.0, 0.0, 0.0), pitch_down_rad=np.pi / 2), 200, 200
     )
     painter._appearance, painter._drawn = AppearanceSeed("train", 1), white
-    picture = body._scene.render(down, BasePose((3.0, 1.0, 8.0), EYES.orientation))
+    picture = body._scene.render(down, BasePose((3.0, 1.0, 8.0), CAMERA_POSE.orientation))
     metres = 2.0 * np.tan(A1.camera.vertical_fov_rad / 2.0) * 8.0 / 200  # a pixel on the ground
 
     def at(x: float, y: float) -> int:
@@ -258,12 +260,12 @@ def test_a_shadow_lies_where_geometry_puts_it() -> None:
 
 
 @pytest.mark.parametrize("name", BODIES)
-def test_what_moves_is_seen_to_move(name: str) -> None:
+def test_swinging_shapes_move_in_images(name: str) -> None:
     body = make_body(name, A1, WithAppearance(Yard(), "test"))
     body.reset(0)
     pictures = []
     for _ in range(2):
-        body.place(*EYES)
+        body.place(*CAMERA_POSE)
         pictures.append(body.render().pixels)
         for _ in range(60):
             body.apply(HOLD)
@@ -271,8 +273,8 @@ def test_what_moves_is_seen_to_move(name: str) -> None:
     body.close()
 
 
-def test_far_patterns_are_averaged_not_sampled() -> None:
-    """A pixel that sees many stripes shows their mean: neighbours are alike, as in a photograph."""
+def test_distant_patterns_are_averaged() -> None:
+    """The smallest mip map is the mean of the pattern."""
     geometry = Geometry(make_scene(COURSE))
     texels = EpisodeAppearance.of(AppearanceSeed("train", 0), geometry).texels.reshape(
         -1, sum(4**i for i in range(7)), 3
@@ -296,8 +298,8 @@ def test_memory_is_flat_over_resets() -> None:
         body.close()
 
 
-def test_cameras_that_are_drawn_anew_do_not_pile_up() -> None:
-    """A run of weeks has one for every seed."""
+def test_rays_of_randomised_cameras_are_evicted_from_the_cache() -> None:
+    """A long run has a camera for every seed."""
     body = KinematicBody(
         A1, make_scene("clutter", appearance="train"), randomisation=Randomisation()
     )
@@ -310,7 +312,7 @@ def test_cameras_that_are_drawn_anew_do_not_pile_up() -> None:
 
 
 @pytest.mark.parametrize("name", [*BODIES, "glide"])
-def test_plain_is_bit_for_bit_what_no_option_gives(name: str) -> None:
+def test_nominal_appearance_is_the_default_bit_for_bit(name: str) -> None:
     pictures = []
     for options in ({}, {"appearance": "nominal"}):
         scene = make_scene(COURSE, **options)  # type: ignore[arg-type]
@@ -321,29 +323,31 @@ def test_plain_is_bit_for_bit_what_no_option_gives(name: str) -> None:
     np.testing.assert_array_equal(*pictures)
 
 
-def test_the_mark_of_a_destination_stays_green() -> None:
+def test_goal_mark_stays_green() -> None:
     body = KinematicBody(A1, make_scene("rooms", appearance="train"))
     greens = 0
     for seed in range(3):
         body.reset(seed)
         x, y = body.scene.goal_position
         down = Camera(replace(A1.camera, position_m=(0.0, 0.0, 1.0), pitch_down_rad=np.pi / 2))
-        picture = body._scene.render(down, BasePose((x, y, 1.0), EYES.orientation)).astype(int)
+        picture = body._scene.render(down, BasePose((x, y, 1.0), CAMERA_POSE.orientation)).astype(
+            int
+        )
         middle = picture[14:18, 14:18].reshape(-1, 3)
         greens += int((middle[:, 1] > 1.5 * middle[:, 0]).all())
     assert greens == 3
     body.close()
 
 
-def test_environments_and_commands_take_them(command: Command, tmp_path: Path) -> None:
+def test_environments_and_commands_accept_an_appearance(command: Command, tmp_path: Path) -> None:
     env = GaitEnv(COURSE, appearance="test", render_mode="rgb_array")
-    dressed = env.reset(seed=1)[0]
+    randomised = env.reset(seed=1)[0]
     film = env.render()
     env.close()
     env = GaitEnv(COURSE, render_mode="rgb_array")
-    plain = env.reset(seed=1)[0]
-    assert not np.array_equal(dressed["image"], plain["image"])
-    np.testing.assert_array_equal(dressed["proprioception"], plain["proprioception"])
+    nominal = env.reset(seed=1)[0]
+    assert not np.array_equal(randomised["image"], nominal["image"])
+    np.testing.assert_array_equal(randomised["proprioception"], nominal["proprioception"])
     assert film is not None
     assert not np.array_equal(film, env.render())
     env.close()

@@ -1,4 +1,4 @@
-"""Both simulators: the same robot, the same scenes, nearly the same motion."""
+"""Both simulators: equal robots and scenes, nearly equal motion."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ TROT = {"frequency_hz": 2.0, "lift_rad": 0.5, "duty": 0.5}
 
 
 def trotting(spec: RobotSpec, **parameters: float) -> Controller:
-    """The real controller over a low level with these gait parameters, others in mid-range."""
+    """A controller with a low level of these gait parameters, others in mid-range."""
     bias = np.zeros(OUTPUT_SIZE)
     for i, (name, low, high) in enumerate(gait.PARAMETERS):
         value = parameters.get(name, TROT.get(name, (low + high) / 2.0))
@@ -50,7 +50,7 @@ def trotting(spec: RobotSpec, **parameters: float) -> Controller:
 
 
 def run(body: SimulatedBody, controller: Controller, steps: int, seed: int = 0) -> np.ndarray:
-    """Every step's base pose and joint angles, (steps, 19)."""
+    """Base pose and joint angles of every step, (steps, 19)."""
     reading = body.reset(seed)
     controller.reset()
     rows = []
@@ -70,7 +70,9 @@ def flat() -> Iterator[dict[str, SimulatedBody]]:
         body.close()
 
 
-def test_both_stand_equally_high_with_equal_torques(flat: dict[str, SimulatedBody]) -> None:
+def test_both_simulators_stand_equally_high_with_equal_torques(
+    flat: dict[str, SimulatedBody],
+) -> None:
     hold = JointCommand(0.0, A1.default_pose_rad, A1.kp_nm_per_rad, A1.kd_nms_per_rad, np.zeros(12))
     heights, torques = [], []
     for body in flat.values():
@@ -86,7 +88,9 @@ def test_both_stand_equally_high_with_equal_torques(flat: dict[str, SimulatedBod
 
 
 @pytest.mark.parametrize("stride", [0.07, -0.05])
-def test_an_open_loop_trot_goes_equally_far(flat: dict[str, SimulatedBody], stride: float) -> None:
+def test_open_loop_trot_covers_equal_distances_in_both_simulators(
+    flat: dict[str, SimulatedBody], stride: float
+) -> None:
     ends = [run(body, trotting(A1, stride_m=stride), 300)[-1, 0] for body in flat.values()]
     assert abs(ends[0]) > 0.5
     assert ends[1] == pytest.approx(ends[0], rel=0.25)
@@ -95,7 +99,7 @@ def test_an_open_loop_trot_goes_equally_far(flat: dict[str, SimulatedBody], stri
 @pytest.mark.parametrize("name", BODIES)
 @pytest.mark.parametrize("robot", ROBOTS)
 def test_every_robot_stands_and_trots_upright_for_five_seconds(name: str, robot: str) -> None:
-    """Soft legs, with nothing learned, rock more and more on the spot, and fall after four."""
+    """With soft legs, untrained gaits rock more and more, and fall after four seconds."""
     spec = ROBOTS[robot]
     on_the_spot = 300 if robot == "go2" else 500
     body = make_body(name, spec, FlatGround())
@@ -114,10 +118,10 @@ def test_every_robot_stands_and_trots_upright_for_five_seconds(name: str, robot:
 
 @pytest.mark.parametrize("friction", [0.5, 0.8, 1.25])
 @pytest.mark.parametrize(("mass", "strength"), [(1.0, 1.0), (0.8, 1.2)])
-def test_soft_legs_feel_what_they_bear_and_walk_as_far_as_asked(
+def test_loads_balance_the_weight_and_trot_covers_the_commanded_distance(
     mass: float, strength: float, friction: float
 ) -> None:
-    """Four half strides a second of 0.12 m: 0.48 m/s, were no foot to slip."""
+    """Four half strides of 0.12 m a second: 0.48 m/s without slip."""
     robot = Only(one=Sample(mass=mass, strength=strength, friction=friction))
     body = make_body("pybullet", GO2, FlatGround(), randomisation=robot)
     controller = trotting(GO2, frequency_hz=2.0, stride_m=0.06, lift_rad=0.45, duty=0.5)
@@ -135,7 +139,7 @@ def test_soft_legs_feel_what_they_bear_and_walk_as_far_as_asked(
 @pytest.mark.parametrize("name", BODIES)
 @pytest.mark.parametrize("robot", ROBOTS)
 def test_every_robot_turns_on_the_spot(name: str, robot: str) -> None:
-    """No foot sticks to the ground, which would leave less than 0.1 rad/s."""
+    """Feet that stick to the ground would leave less than 0.1 rad/s."""
     body = make_body(name, ROBOTS[robot], FlatGround())
     path = run(body, trotting(ROBOTS[robot], turn_rad=0.1), 300)
     turned = np.unwrap([heading(row[3:7].tolist()) for row in path])
@@ -145,8 +149,8 @@ def test_every_robot_turns_on_the_spot(name: str, robot: str) -> None:
 
 @pytest.mark.parametrize("name", BODIES)
 @pytest.mark.parametrize("robot", ROBOTS)
-def test_who_is_damped_sinks_down_and_lies_still(name: str, robot: str) -> None:
-    """Unless the loop of its motors diverges, which makes it crawl."""
+def test_damped_robot_sinks_down_and_lies_still(name: str, robot: str) -> None:
+    """Explicit damping would diverge and make it crawl."""
     body = make_body(name, ROBOTS[robot], FlatGround())
     reading, supervisor = body.reset(0), Supervisor(ROBOTS[robot])
     heights = []
@@ -165,7 +169,7 @@ def test_who_is_damped_sinks_down_and_lies_still(name: str, robot: str) -> None:
 
 
 @pytest.mark.parametrize("name", BODIES)
-def test_an_episode_depends_on_nothing_but_its_seed(name: str) -> None:
+def test_episode_depends_on_its_seed_alone(name: str) -> None:
     body = make_body(name, A1, ObstacleCourse(0.5))
     controller = trotting(A1, stride_m=0.05)
     first = run(body, controller, 100, seed=3)
@@ -182,10 +186,10 @@ def test_an_episode_depends_on_nothing_but_its_seed(name: str) -> None:
 
 @pytest.mark.parametrize("randomisation", [None, Randomisation()], ids=["ideal", "random"])
 @pytest.mark.parametrize("name", BODIES)
-def test_a_control_step_is_so_many_physics_steps(
+def test_control_step_equals_its_physics_steps(
     name: str, randomisation: Randomisation | None
 ) -> None:
-    """Delays, weak motors and hovering objects included."""
+    """With delays, weak motors and swinging shapes."""
     scene = make_scene("obstacle-course", 0.5, "train")
     body = make_body(name, A1, scene, randomisation=randomisation)
     ends = []
@@ -207,7 +211,7 @@ def test_a_control_step_is_so_many_physics_steps(
 
 
 @pytest.mark.parametrize("name", BODIES)
-def test_pose_place_push_and_readings_speak_of_the_same_frames(name: str) -> None:
+def test_pose_place_push_and_readings_use_the_same_frames(name: str) -> None:
     body = make_body(name, A1, FlatGround())
     body.reset(0)
     turned = (0.0, 0.0, np.sin(0.5), np.cos(0.5))  # 1 rad to the left
@@ -226,7 +230,7 @@ def test_pose_place_push_and_readings_speak_of_the_same_frames(name: str) -> Non
 
 
 class OneBox(Scene):
-    """A blue box of 1 m that every episode puts somewhere else, turned by 45 degrees."""
+    """A blue box of 1 m at a drawn place, turned by 45 degrees."""
 
     name = "one-box"
     fixed = (Plane(),)
@@ -237,7 +241,7 @@ class OneBox(Scene):
         return Layout(Pose(0.0, 0.0, 0.0), [box])
 
 
-def test_a_scene_of_ones_own_looks_the_same_in_both() -> None:
+def test_user_scene_renders_the_same_in_both_simulators() -> None:
     masks = []
     for name in BODIES:
         body = make_body(name, A1, OneBox())
@@ -254,7 +258,7 @@ def test_a_scene_of_ones_own_looks_the_same_in_both() -> None:
     assert (bullet == mujoco).mean() > 0.999
 
 
-def test_cast_images_show_the_scenes_colours_and_not_the_robot() -> None:
+def test_mujoco_images_show_the_scene_without_the_robot() -> None:
     body = make_body("mujoco", A1, ObstacleCourse(0.5))
     body.reset(10_000)
     pixels = body.render().pixels
@@ -271,7 +275,7 @@ def test_cast_images_show_the_scenes_colours_and_not_the_robot() -> None:
     assert walls.any(1).nonzero()[0].max() == int(row - 0.5)  # a pixel's middle
 
 
-def test_depth_is_in_metres_and_the_same_in_both() -> None:
+def test_depth_is_metric_and_equal_in_both_simulators() -> None:
     images = []
     for name in BODIES:
         body = make_body(name, A1, ObstacleCourse(0.5))
@@ -299,7 +303,7 @@ def test_depth_is_in_metres_and_the_same_in_both() -> None:
     assert (bullet == FAR_M).any()
 
 
-def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_simulator_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UserError, match="unknown body 'gazebo', choose from pybullet, mujoco"):
         make_body("gazebo", A1, FlatGround())
     monkeypatch.setitem(sys.modules, "mujoco", None)
@@ -314,10 +318,8 @@ def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         find_urdf(elsewhere)
 
 
-def test_a_robot_stands_on_a_urdf_of_the_users_own(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The light path to a Go2, without the wheel that brings all robots."""
+def test_robot_stands_with_a_users_urdf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A Go2 without the package of all robots' URDFs."""
     spec = ROBOTS["go2"]
     packaged = find_urdf(spec).parents[1]
     own = tmp_path / Path(*packaged.parts[-3:])
@@ -345,10 +347,8 @@ def test_a_robot_stands_on_a_urdf_of_the_users_own(
 @pytest.mark.parametrize(
     ("kd", "torque_nm"), [(0.0, 2.0), (3.0, 6.0)], ids=["a torque alone", "a speed alone"]
 )
-def test_who_commands_without_stiffness_moves_the_joints(
-    name: str, kd: float, torque_nm: float
-) -> None:
-    """As programs for a Go2 may: a torque, or damping about a speed; both are no mere damping."""
+def test_commands_without_stiffness_move_the_joints(name: str, kd: float, torque_nm: float) -> None:
+    """As in programs for a Go2: a torque, or damping about a speed."""
     body = make_body(name, GO2, FlatGround())
     body.reset(0)
     began = body.read().joint_angles
@@ -361,7 +361,7 @@ def test_who_commands_without_stiffness_moves_the_joints(
     assert moved > 0.05  # [rad]
 
 
-def test_a_urdf_of_something_else_is_one_line(
+def test_urdf_of_another_robot_is_refused_in_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (own := tmp_path / "a1.urdf").write_text("no XML", encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Cameras: RGB, depth and RGB-D of any size, and one with a clock, a latency and flaws."""
+"""Cameras: RGB, depth and RGB-D of any size; frame rate, latency and errors of randomised ones."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_rgbd_is_rgb_and_depth_pixel_by_pixel(body: SimulatedBody) -> None:
 
 
 class Mirrored(ObstacleCourse):
-    """The course with left and right exchanged."""
+    """The obstacle course with left and right swapped."""
 
     name = "mirrored-course"
 
@@ -73,7 +73,7 @@ class Mirrored(ObstacleCourse):
 
 @both
 @pytest.mark.parametrize("kind", ["rgb", "rgbd"])
-def test_a_mirrored_world_is_the_mirrored_image_bit_for_bit(name: str, kind: Kind) -> None:
+def test_mirrored_scene_gives_the_mirrored_image_bit_for_bit(name: str, kind: Kind) -> None:
     camera = Camera(A1.camera, kind=kind)
     course, mirrored = (
         make_body(name, A1, s, camera=camera) for s in (ObstacleCourse(), Mirrored())
@@ -94,7 +94,7 @@ def test_a_mirrored_world_is_the_mirrored_image_bit_for_bit(name: str, kind: Kin
 
 
 class Blocked(Scene):
-    """A wall across the way, with the open behind it."""
+    """A wall across the path, with open ground behind it."""
 
     name = "blocked"
     colour = (0.8, 0.2, 0.2)
@@ -105,8 +105,8 @@ class Blocked(Scene):
 
 
 @both
-def test_a_wall_that_is_run_into_is_not_looked_through(name: str) -> None:
-    """Nor under it: at every step of a robot that is shoved on, all there is to see is wall."""
+def test_camera_never_looks_through_a_wall_in_contact(name: str) -> None:
+    """A robot that is pushed on sees nothing but wall at every step."""
     body = make_body(name, A1, Blocked(), camera=Camera(A1.camera, kind="rgbd"))
     body.reset(0)
     touched, nearest = 0, np.inf
@@ -126,8 +126,8 @@ def test_a_wall_that_is_run_into_is_not_looked_through(name: str) -> None:
 
 @both
 @pytest.mark.parametrize("appearance", ["nominal", "test"])
-def test_depth_alone_is_what_it_is_beside_colours(name: str, appearance: AppearanceOption) -> None:
-    """Looks are paint: by depth nobody sees them, and nothing has to be painted."""
+def test_depth_images_equal_the_depth_of_rgbd(name: str, appearance: AppearanceOption) -> None:
+    """Depth does not depend on the appearance, and needs no painter."""
     body = make_body(
         name, A1, make_scene("rooms", appearance=appearance), camera=Camera(A1.camera, 64, 48)
     )
@@ -140,7 +140,7 @@ def test_depth_alone_is_what_it_is_beside_colours(name: str, appearance: Appeara
 
 
 @pytest.mark.parametrize("robot", ROBOTS)
-def test_a_camera_that_looks_down_sees_its_robots_legs(robot: str) -> None:
+def test_camera_pitched_down_sees_the_legs(robot: str) -> None:
     down = CameraMount((0.15, 0.0, 0.05), 1.2, 1.4)
     spec, shares, pictures = ROBOTS[robot], [], []
     for name in BODIES:
@@ -168,8 +168,8 @@ def test_depth_bytes_end_at_the_stated_range() -> None:
 
 
 @pytest.mark.parametrize("name", EVERY_SCENE)
-def test_both_simulators_show_the_same_picture(name: str, house: Path) -> None:
-    """Geometry, textures, light and sky; but for a few pixels whose rays meet an edge."""
+def test_both_simulators_render_the_same_image(name: str, house: Path) -> None:
+    """Geometry, textures, light and sky agree except at edges."""
     scene = make_scene(located(name, house), 0.5)
     bullet, other = (make_body(body, A1, scene) for body in BODIES)
     shares = []
@@ -188,7 +188,7 @@ def test_both_simulators_show_the_same_picture(name: str, house: Path) -> None:
 
 
 def walk(body: SimulatedBody, steps: int) -> list[tuple[Reading, BasePose]]:
-    """Readings of a robot carried along at 0.6 m/s and 2 rad/s, with the true poses."""
+    """Readings and true poses of a robot moved at 0.6 m/s and 2 rad/s."""
     rows = [(body.reset(10_000), body.pose())]
     for step in range(1, steps + 1):
         body.apply(standing(A1))
@@ -198,7 +198,7 @@ def walk(body: SimulatedBody, steps: int) -> list[tuple[Reading, BasePose]]:
 
 
 @both
-def test_an_image_is_the_newest_frame_of_a_clock_and_late(name: str) -> None:
+def test_image_is_the_newest_frame_that_has_arrived(name: str) -> None:
     body = body_with(name, camera_period_s=(0.1, 0.1), camera_latency_s=(0.035, 0.035))
     rows = walk(body, 40)
     stamps = [reading.image().time_s for reading, _ in rows]
@@ -217,7 +217,7 @@ def test_an_image_is_the_newest_frame_of_a_clock_and_late(name: str) -> None:
     ideal.close()
 
 
-def test_frames_are_rendered_only_when_asked_for_and_lost_ones_stay_lost() -> None:
+def test_frames_are_rendered_on_demand_and_lost_ones_stay_lost() -> None:
     rendered = []
 
     def view(camera: Camera, pose: BasePose) -> np.ndarray:
@@ -241,7 +241,7 @@ def test_frames_are_rendered_only_when_asked_for_and_lost_ones_stay_lost() -> No
     assert len(rendered) == 500
 
 
-def test_exposure_noise_is_of_the_drawn_size() -> None:
+def test_image_noise_has_the_drawn_standard_deviation() -> None:
     rng = np.random.default_rng(0)
     grey = np.full((100, 100, 4), 100, dtype=np.uint8)
     sample = replace(Sample(), camera_gain=1.2, camera_noise=4.0, depth_error_per_m=0.01)
@@ -258,7 +258,7 @@ def test_exposure_noise_is_of_the_drawn_size() -> None:
 
 
 @both
-def test_a_crooked_mount_is_another_camera(name: str) -> None:
+def test_mount_error_equals_a_displaced_camera(name: str) -> None:
     crooked = body_with(name, camera_pitch_rad=(0.2, 0.2), camera_up_m=(0.1, 0.1))
     crooked.reset(10_000)
     x, y, z = A1.camera.position_m
@@ -280,10 +280,10 @@ def test_a_crooked_mount_is_another_camera(name: str) -> None:
 @both
 @pytest.mark.parametrize("randomise", [False, True])
 @pytest.mark.parametrize("kind", CHANNELS)
-def test_environments_render_colours_whatever_the_camera(
+def test_environments_render_colours_of_any_camera_kind(
     name: str, kind: Kind, randomise: bool
 ) -> None:
-    """The same picture as of an RGB camera, but for what the centres of pixels show otherwise."""
+    """The image equals that of an RGB camera except at edges."""
     pictures = []
     for camera in (kind, "rgb"):
         env = gymnasium.make(

@@ -1,4 +1,4 @@
-"""A robot's eyes as they are: stereo depth with its holes, lenses, shutters, crooked mounts."""
+"""Camera errors: stereo depth, lens, shutter, automatic exposure and mount."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LEVEL = upright(0.0)
 
 
 def post(near_m: float = 0.5, far_m: float = 3.0) -> Array:
-    """Depth (40, 100) of something near before a wall, from column 50 to 70."""
+    """Depth (40, 100) of a near surface in columns 50 to 70 in front of a wall."""
     depth = np.full((40, 100), far_m)
     depth[:, 50:70] = near_m
     return depth
@@ -34,7 +34,7 @@ def appearance(depth: Array, stereo: Stereo, seed: int = 0) -> Array:
     return apply_stereo(depth, stereo, FOCAL, np.random.default_rng(seed))
 
 
-def test_an_ideal_camera_measures_what_is_there() -> None:
+def test_ideal_camera_changes_nothing() -> None:
     np.testing.assert_allclose(appearance(post(), Stereo()), post(), rtol=1e-6)
     picture = np.random.default_rng(0).integers(0, 256, (8, 8, 3)).astype(np.uint8)
     same = apply_camera(picture, Lens(), (0.0, 0.0), 1.0, np.random.default_rng(0))
@@ -43,15 +43,15 @@ def test_an_ideal_camera_measures_what_is_there() -> None:
         np.testing.assert_allclose(captured(kind, Sample(), FOCAL, np.random.default_rng(0)), kind)
 
 
-def test_what_one_eye_alone_sees_is_a_hole_on_the_left_of_what_is_near() -> None:
-    """As wide as the disparities differ: 100 x 0.05 m x (1 / 0.5 m - 1 / 3 m) = 8.3 pixels."""
+def test_stereo_occlusion_is_a_hole_on_the_left_of_near_surfaces() -> None:
+    """Its width is the difference of disparities: 100 x 0.05 m x (1 / 0.5 m - 1 / 3 m) = 8.3 pixels."""
     holes = np.isnan(appearance(post(), Stereo(baseline_m=0.05)))
     assert holes[:, 42:50].all()
     assert not holes[:, :41].any()
     assert not holes[:, 50:].any()
 
 
-def test_errors_and_steps_grow_with_the_square_of_distance() -> None:
+def test_depth_error_and_quantisation_grow_with_squared_distance() -> None:
     for metres in (0.5, 1.0, 2.0, 4.0):
         wall = np.full((100, 100), metres)
         assert appearance(wall, Stereo(error_per_m=0.005)).std() == pytest.approx(
@@ -62,7 +62,7 @@ def test_errors_and_steps_grow_with_the_square_of_distance() -> None:
         assert np.diff(values).mean() == pytest.approx(0.01 * (1.1 * metres) ** 2, rel=0.15)
 
 
-def test_range_ends_near_and_far_and_holes_grow_with_distance() -> None:
+def test_depth_has_a_range_and_more_holes_far_away() -> None:
     depth = np.tile(np.linspace(0.05, 12.0, 1000), (100, 1))
     seen = appearance(depth, Stereo(nearest_m=0.2, furthest_m=6.0))
     assert np.isnan(seen[depth < 0.2]).all()
@@ -72,8 +72,8 @@ def test_range_ends_near_and_far_and_holes_grow_with_distance() -> None:
     assert gone[:, 600:].mean() > 1.3 * gone[:, :400].mean() > 0.05
 
 
-def test_depth_beside_colours_has_as_many_holes() -> None:
-    """Its bytes end at 3 m: what is further is said to be there, and has holes as well."""
+def test_rgbd_depth_has_as_many_holes_as_depth() -> None:
+    """Bytes saturate at 3 m: further surfaces have that depth, and holes as well."""
     sample = replace(Sample(), depth_holes=0.1, depth_range_m=4.0)
     for metres in (1.0, 2.5):
         depth = np.full((200, 200), metres, np.float32)
@@ -106,7 +106,7 @@ def test_flying_pixels_are_at_edges_and_between_front_and_back() -> None:
     assert ((seen[off] > 0.5) & (seen[off] < 3.0)).all()
 
 
-def test_corners_are_dark_and_white_is_tinted() -> None:
+def test_vignetting_darkens_corners_and_white_balance_tints() -> None:
     grey = np.full((33, 33, 3), 100, np.uint8)
     lens = Lens(red=1.1, blue=0.9, vignetting=0.3)
     seen = apply_camera(grey, lens, (0.0, 0.0), 1.0, np.random.default_rng(0))
@@ -114,7 +114,7 @@ def test_corners_are_dark_and_white_is_tinted() -> None:
     np.testing.assert_allclose(seen[0, 0], np.array((110, 100, 90)) * 0.7, atol=1)
 
 
-def test_motion_smears_along_its_direction_alone() -> None:
+def test_motion_blur_acts_along_the_motion_alone() -> None:
     line = np.zeros((21, 21, 3), np.uint8)
     line[:, 10] = 250
     across = apply_camera(line, Lens(), (4.0, 0.0), 1.0, np.random.default_rng(0))
@@ -125,7 +125,7 @@ def test_motion_smears_along_its_direction_alone() -> None:
     assert across.sum() == pytest.approx(line.sum(), rel=0.05)
 
 
-def test_exposure_follows_a_change_late_and_in_part() -> None:
+def test_automatic_exposure_follows_a_change_late_and_in_part() -> None:
     control = AutomaticExposure(strength=0.5, lag_s=0.1)
     bright, dark = (np.full((4, 4, 3), level, np.uint8) for level in (160, 40))
     assert control.factor(bright, 0.0) == 1.0
@@ -137,7 +137,7 @@ def test_exposure_follows_a_change_late_and_in_part() -> None:
 
 
 def stream(kind: Kind, **values: float) -> tuple[CameraStream, list[Camera]]:
-    """A camera on a base that turns left at 2 rad/s, and the cameras it was rendered with."""
+    """A camera on a base that turns left at 2 rad/s, and the cameras of its images."""
     used: list[Camera] = []
     rng = np.random.default_rng(0)
     picture = rng.integers(0, 256, (32, 32, 3)).astype(np.uint8)
@@ -152,7 +152,7 @@ def stream(kind: Kind, **values: float) -> tuple[CameraStream, list[Camera]]:
     return made, used
 
 
-def test_a_turning_robot_sees_blurred_by_what_it_turns_while_the_shutter_is_open() -> None:
+def test_motion_blur_has_the_width_of_the_turn_during_exposure() -> None:
     """27.6 pixels of focal length x 2 rad/s x 20 ms = 1.1 pixels, sideways."""
     camera, _ = stream("rgb", camera_shutter_s=0.02)
     left, up = camera._motion(0.4)
@@ -167,8 +167,8 @@ def test_a_turning_robot_sees_blurred_by_what_it_turns_while_the_shutter_is_open
 
 
 @pytest.mark.parametrize("name", BODIES)
-def test_crooked_mounts_turn_and_roll_the_picture(name: str) -> None:
-    """To the left by the width of four pixels: what was there is now four further right."""
+def test_mount_errors_shift_and_roll_the_image(name: str) -> None:
+    """A yaw of four pixels to the left shifts the image by four pixels to the right."""
     body = make_body(name, A1, ObstacleCourse(0.5))
     body.reset(3)
     level = replace(A1.camera, pitch_down_rad=0.0)
@@ -188,8 +188,8 @@ def test_crooked_mounts_turn_and_roll_the_picture(name: str) -> None:
     body.close()
 
 
-def test_a_randomised_camera_draws_them_all() -> None:
-    """Zoom and crooked mounts reach the renderer; no two episodes are alike; a seed repeats."""
+def test_randomised_camera_draws_field_of_view_and_mount_errors() -> None:
+    """They reach the renderer, differ between episodes and repeat for a seed."""
     turned, used = stream("rgb", camera_zoom=1.05, camera_yaw_rad=0.02, camera_roll_rad=-0.01)
     turned.newest(0.4)
     assert used[0].mount.vertical_fov_rad == pytest.approx(1.05 * A1.camera.vertical_fov_rad)
@@ -211,8 +211,8 @@ def test_a_randomised_camera_draws_them_all() -> None:
         body.close()
 
 
-def test_every_flaw_of_a_sample_changes_what_is_seen() -> None:
-    """None of the ranges is drawn in vain."""
+def test_every_camera_parameter_changes_the_image() -> None:
+    """No range is drawn without effect."""
     flaws = {
         name: getattr(Randomisation(), name)[1]
         for name in asdict(Sample())

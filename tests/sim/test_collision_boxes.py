@@ -1,4 +1,4 @@
-"""Scanned houses for who cannot collide with their triangles: walls stop them all the same."""
+"""Collision boxes of scanned houses, for MuJoCo and gliding robots."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ def glider(house: Path) -> Iterator[KinematicBody]:
 
 
 def white(house: Path, points: Array) -> Array:
-    """Whether points (n, 2) [m] are white on the house's map, pixel by pixel, (n,)."""
+    """Whether points (n, 2) [m] are white on the house's map, (n,)."""
     image = cv2.imread(str(house / "floor_trav_0.png"), cv2.IMREAD_GRAYSCALE)
     columns, rows = (points / PIXEL_M + len(image) / 2.0).astype(int).T
     return np.asarray(image[rows, columns] == 255)
 
 
-def test_rectangles_cover_a_map_and_nothing_else() -> None:
-    """Walls straight, aslant and round, specks, and none at all."""
+def test_rectangles_cover_exactly_the_blocked_cells() -> None:
+    """Straight, diagonal and round walls, specks, and none."""
     image = np.zeros((60, 80), dtype=np.uint8)
     cv2.line(image, (5, 5), (70, 50), 1, 5)
     cv2.circle(image, (60, 20), 10, 1, 2)
@@ -64,7 +64,7 @@ def test_rectangles_cover_a_map_and_nothing_else() -> None:
     assert len(covering_rectangles(image == 1)) < 0.3 * np.count_nonzero(image)
 
 
-def test_boxes_stand_where_the_map_is_black_and_are_not_too_many() -> None:
+def test_collision_boxes_cover_the_blocked_area_within_their_limit() -> None:
     image = np.full((401, 401), 255, dtype=np.uint8)  # no whole number of cells
     image[100:120, 300:310] = 0
     (box,) = collision_boxes(image, 1.5)
@@ -76,9 +76,7 @@ def test_boxes_stand_where_the_map_is_black_and_are_not_too_many() -> None:
     assert 100 < len(boxes) <= MAX_BOXES
 
 
-def test_the_teacher_leads_the_gliding_robot_through_a_house(
-    house: Path, glider: KinematicBody
-) -> None:
+def test_teacher_steers_a_gliding_robot_through_a_house(house: Path, glider: KinematicBody) -> None:
     teacher = Teacher(glider)
     episodes = [
         glide_episode(teacher.decide, glider, Navigate(4500), seed) for seed in range(9000, 9006)
@@ -89,8 +87,8 @@ def test_the_teacher_leads_the_gliding_robot_through_a_house(
 
 
 @pytest.mark.slow
-def test_walls_keep_a_gliding_robot_in(house: Path, glider: KinematicBody) -> None:
-    """It goes straight on for 20 s, at most 12 m: no point of its middle's path is in a wall."""
+def test_walls_stop_a_gliding_robot(house: Path, glider: KinematicBody) -> None:
+    """No point of a straight walk of 20 s, at most 12 m, is in a wall."""
     rooms = []
     for seed in range(10):
         glider.reset(seed)
@@ -104,7 +102,7 @@ def test_walls_keep_a_gliding_robot_in(house: Path, glider: KinematicBody) -> No
 
 
 def pushed(body: SimulatedBody, x: float, y: float, yaw: float) -> float:
-    """How far a standing robot comes that is pushed ahead for 2 s, at up to 1 m/s [m]."""
+    """Distance [m] of a standing robot that is pushed ahead for 2 s, at up to 1 m/s."""
     body.reset(0)
     body.place((x, y, LEVEL_M + A1.stand_height_m), upright(yaw))
     ahead = np.array((np.cos(yaw), np.sin(yaw), 0.0))
@@ -119,7 +117,7 @@ def pushed(body: SimulatedBody, x: float, y: float, yaw: float) -> float:
 
 
 def to_the_wall(house: Path, scene: Gibson) -> tuple[float, float, float, float]:
-    """A place and a heading straight at a wall, 0.6 to 1 m away: x, y, yaw and the distance."""
+    """A pose x, y, yaw straight in front of a wall, and its distance, 0.6 to 1 m."""
     along = np.arange(0.0, 1.2, PIXEL_M)
     for row, column in scene.map.cells[::7].tolist():
         place = np.array(scene.map.place((row, column)))
@@ -133,8 +131,8 @@ def to_the_wall(house: Path, scene: Gibson) -> tuple[float, float, float, float]
 
 
 @pytest.mark.parametrize("name", BODIES)
-def test_a_robot_pushed_against_a_wall_stops_there(house: Path, name: str) -> None:
-    """Its head is 0.2 to 0.3 m ahead of its middle; without the wall it would go further."""
+def test_walls_stop_a_pushed_robot(house: Path, name: str) -> None:
+    """The head is 0.2 to 0.3 m ahead of the middle; without the wall it would go further."""
     scene = Gibson(house)
     scene.layout(np.random.default_rng(0))
     x, y, yaw, distance_m = to_the_wall(house, scene)
@@ -145,7 +143,7 @@ def test_a_robot_pushed_against_a_wall_stops_there(house: Path, name: str) -> No
     outside.close()
 
 
-def test_depth_in_a_house_is_the_same_in_both(house: Path) -> None:
+def test_depth_in_a_house_is_equal_in_both_simulators(house: Path) -> None:
     scene = Gibson(house)
     bullet, other = (make_body(name, A1, scene) for name in BODIES)
     camera, shares = Camera(A1.camera, kind="depth"), []
@@ -160,8 +158,8 @@ def test_depth_in_a_house_is_the_same_in_both(house: Path) -> None:
     other.close()
 
 
-def test_every_floor_has_its_own_walls(house: Path, tmp_path: Path) -> None:
-    """Of two floors the lower is a cross-shaped hall, the upper the house."""
+def test_every_floor_has_its_own_collision_boxes(house: Path, tmp_path: Path) -> None:
+    """The lower floor is a cross-shaped hall, the upper one the house."""
     for path in house.iterdir():
         (tmp_path / path.name).write_bytes(path.read_bytes())
     (tmp_path / "floor_trav_0.png").rename(tmp_path / "floor_trav_1.png")

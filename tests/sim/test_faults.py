@@ -1,4 +1,4 @@
-"""Faults injected between body and controller: what the supervisor promises, in both simulators."""
+"""Fault injection: the supervisor's reaction to sensor faults, in both simulators."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ both = pytest.mark.parametrize("name", BODIES)
 
 
 class Recorder(Controller):
-    """The controller, keeping what goes in and out."""
+    """A controller that records its readings and commands."""
 
     def __init__(self) -> None:
         low_level = LinearLowLevel.from_weights(A1, trotting_weights())
@@ -77,7 +77,7 @@ def episode(name: str, *faults: str, steps: int = 150, seed: int = 0) -> tuple[R
 
 @both
 @pytest.mark.parametrize("sensor", ["joints", "imu"])
-def test_a_nan_damps_the_robot_at_once_and_never_reaches_the_motors(name: str, sensor: str) -> None:
+def test_nan_damps_the_robot_at_once_and_never_reaches_the_motors(name: str, sensor: str) -> None:
     controller, result = episode(name, f"{sensor}-nan:at=0.5,for=0.02")
     assert controller.first_fault() == (0.5, "a sensor value is not finite")
     for reading, command, fault in controller.rows:
@@ -92,7 +92,7 @@ def test_a_nan_damps_the_robot_at_once_and_never_reaches_the_motors(name: str, s
 
 @both
 @pytest.mark.parametrize("sensor", ["joints", "imu"])
-def test_a_sensor_that_falls_silent_damps_the_robot_in_time(name: str, sensor: str) -> None:
+def test_silent_sensor_damps_the_robot_in_time(name: str, sensor: str) -> None:
     short, _ = episode(name, f"{sensor}-lost:at=0.5,for=0.08")
     assert short.first_fault() is None
     controller, _ = episode(name, f"{sensor}-lost:at=0.5,for=9")
@@ -103,7 +103,7 @@ def test_a_sensor_that_falls_silent_damps_the_robot_in_time(name: str, sensor: s
 
 
 @both
-def test_a_lost_camera_lets_the_robot_hold_then_stand_then_damps_it(name: str) -> None:
+def test_lost_camera_makes_the_robot_hold_then_stand_then_damp(name: str) -> None:
     controller, _ = episode(name, "camera-lost:at=0.5,for=9", steps=300)
     found = controller.first_fault()
     assert found is not None
@@ -123,7 +123,7 @@ def test_a_lost_camera_lets_the_robot_hold_then_stand_then_damps_it(name: str) -
     ("sensor", "kind"),
     [(sensor, kind) for sensor in ("joints", "imu") for kind in FAULT_KINDS[sensor]],
 )
-def test_what_fails_from_the_start_has_been_read_once(sensor: str, kind: str) -> None:
+def test_sensor_that_fails_from_the_start_is_read_once(sensor: str, kind: str) -> None:
     body = make_body("pybullet", A1, FlatGround(), faults=parse_faults((f"{sensor}-{kind}:at=0",)))
     first = body.reset(0)
     body.apply(Supervisor(A1).damp(0.0))
@@ -135,8 +135,8 @@ def test_what_fails_from_the_start_has_been_read_once(sensor: str, kind: str) ->
     body.close()
 
 
-def test_an_orientation_is_one_however_late_it_is_and_wherever_it_points() -> None:
-    """A simulator may go from a quaternion to its negative, the same orientation."""
+def test_late_orientation_is_a_unit_quaternion_at_any_heading() -> None:
+    """A simulator may switch between a quaternion and its negative, an equal orientation."""
     (fault,) = parse_faults(("imu-late:at=0,for=9,by=0.025",))
     sensor = FailingSensor(fault, np.random.default_rng(0))
     body = make_body("pybullet", A1, FlatGround())
@@ -152,7 +152,7 @@ def test_an_orientation_is_one_however_late_it_is_and_wherever_it_points() -> No
 
 
 @both
-def test_every_fault_does_what_its_name_says(name: str) -> None:
+def test_every_fault_degrades_its_sensor(name: str) -> None:
     def readings(fault: str) -> list[Reading]:
         body = make_body(name, A1, ObstacleCourse(0.5), faults=parse_faults((fault,)))
         rows = [body.reset(0)]
@@ -194,7 +194,7 @@ def test_every_fault_does_what_its_name_says(name: str) -> None:
     assert lagging[30].image().time_s == pytest.approx(0.2)
 
 
-def test_the_mixed_schedule_follows_from_the_seed_and_shows_everything() -> None:
+def test_mixed_schedule_depends_on_the_seed_and_contains_every_kind() -> None:
     mixed = parse_faults(("mixed",))
     assert schedule(mixed, 3) == schedule(mixed, 3) != schedule(mixed, 4)
     kinds = {(f.sensor, f.kind) for seed in range(5) for f in schedule(mixed, seed)}
@@ -239,7 +239,7 @@ def test_the_mixed_schedule_never_ends() -> None:
     assert not list(schedule_on(parse_faults(("imu-lost",)), 3))
 
 
-def test_a_sensor_that_is_lost_twice_is_silent_since_the_first_time() -> None:
+def test_overlapping_losses_count_from_the_first() -> None:
     lost = ("camera-lost:at=0.1,for=1", "camera-lost:at=0.5,for=0.2", "camera-lost:at=1,for=1")
     body = make_body("pybullet", A1, FlatGround(), faults=parse_faults((*lost, "imu-lost:at=0.6")))
     body.reset(0)
@@ -255,7 +255,7 @@ def test_a_sensor_that_is_lost_twice_is_silent_since_the_first_time() -> None:
 
 @pytest.mark.parametrize("rate_hz", [100, 500])
 @pytest.mark.parametrize("by_s", [0.1, 0.3, 2.0])
-def test_late_values_are_as_old_as_they_shall_be(rate_hz: int, by_s: float) -> None:
+def test_late_values_have_the_given_age(rate_hz: int, by_s: float) -> None:
     fault = Fault("joints", "late", 0.0, 100.0, by_s)
     sensor = FailingSensor(fault, np.random.default_rng(0))
     for i in range(8 * rate_hz):
@@ -277,13 +277,13 @@ def test_the_controller_survives_the_mixed_schedule(name: str) -> None:
     "text",
     ["camera", "camera-nan", "lidar-lost", "imu-lost:when=2", "imu-lost:at=x", "imu-lost:at=-1"],
 )
-def test_what_is_no_fault_is_refused_in_one_line(text: str) -> None:
+def test_malformed_fault_is_refused_in_one_line(text: str) -> None:
     with pytest.raises(UserError, match=r"--faults: '.*'") as error:
         parse_faults((text,))
     assert "\n" not in str(error.value)
 
 
-def test_environments_take_faults() -> None:
+def test_environments_accept_faults() -> None:
     env = gymnasium.make("pixelgait.sim.envs:PixelGait/Walk-v0", faults=("camera-black:at=0",))
     observation, _ = env.reset(seed=0)
     assert not observation["image"].any()
@@ -299,7 +299,7 @@ def report_of(times_us: list[float], ages_us: list[float]) -> dict:
     return profiler.report({"name": "iap", "sha256": ""})
 
 
-def test_delays_come_from_a_measured_report(tmp_path: Path) -> None:
+def test_delays_are_read_from_a_latency_report(tmp_path: Path) -> None:
     path = tmp_path / "latency.json"
     latency_us, frame_us = 50_000.0, 1e6 / 30
     ages = [latency_us + share * frame_us for share in np.linspace(0.0, 1.0, 1001)]
@@ -314,7 +314,7 @@ def test_delays_come_from_a_measured_report(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("ages", [{COLOUR: {}}, {COLOUR: 5}, [COLOUR], 3])
-def test_a_report_with_a_damaged_row_of_its_camera_is_refused(tmp_path: Path, ages: object) -> None:
+def test_latency_report_with_a_damaged_camera_row_is_refused(tmp_path: Path, ages: object) -> None:
     path = tmp_path / "latency.json"
     report = report_of([1000.0] * 100, []) | {"sensor_age_us": ages}
     path.write_text(json.dumps(report), encoding="utf-8")
@@ -323,7 +323,7 @@ def test_a_report_with_a_damaged_row_of_its_camera_is_refused(tmp_path: Path, ag
         with_measured_delays(Randomisation(), path)
 
 
-def test_eval_combines_everything(command: Command) -> None:
+def test_eval_combines_randomisation_delays_and_faults(command: Command) -> None:
     options = ("--episodes", 1, "--seconds", 2, "--workers", 1, "--randomise", "--faults", "mixed")
     where = ("--scene", "rough", "--body", "mujoco", "--robot", "a1", "--difficulty", 0.2)
     done = command("pixelgait-eval", "iap", *where, *options)
@@ -356,7 +356,7 @@ def test_a_run_records_the_delays_and_faults_it_was_trained_with(tmp_path: Path)
     assert recorded["faults"] == ["mixed", "imu-late:at=0,by=0.02"]
 
 
-def test_gliding_robots_learn_with_delays_of_a_camera_alone(tmp_path: Path) -> None:
+def test_gliding_robots_need_a_report_with_a_camera(tmp_path: Path) -> None:
     path = tmp_path / "latency.json"
     path.write_text(json.dumps(report_of([2000.0] * 10, [])))
     config = ImitateConfig(out=tmp_path / "run", randomise=True, delays_from=path)
@@ -368,8 +368,8 @@ def test_gliding_robots_learn_with_delays_of_a_camera_alone(tmp_path: Path) -> N
 
 
 @both
-def test_a_lying_imu_does_not_end_an_episode_on_its_feet(name: str) -> None:
-    """Falls are judged by the true pose, and single spikes are bridged."""
+def test_wrong_imu_does_not_end_an_episode_of_a_standing_robot(name: str) -> None:
+    """Falls are judged by the true pose, and single spikes are filtered."""
     controller, result = episode(name, "imu-spike:at=0.5,for=9", steps=300)
     assert controller.first_fault() is None
     assert controller.supervisor.bridged > 20  # one reading in five
@@ -377,8 +377,8 @@ def test_a_lying_imu_does_not_end_an_episode_on_its_feet(name: str) -> None:
     assert not result.fell
 
 
-def test_who_follows_is_judged_once_settled_also_after_a_late_command() -> None:
-    """A command waits for an image: all later ones come as late."""
+def test_tracking_is_judged_after_settling_also_with_late_commands() -> None:
+    """A command waits for an image, so all later ones are as late."""
     plain = EvalConfig("walk", task="follow", scene="flat", seconds=10.0, episodes=2, seed=9000)
     late = replace(plain, faults=("camera-lost:at=0.5,for=0.7",))
     errors = [evaluate(replace(each, workers=1))["speed_error"] for each in (plain, late)]

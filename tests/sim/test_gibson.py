@@ -1,4 +1,4 @@
-"""Houses from folders in Gibson's layout: ours, and a mesh made by others."""
+"""Houses in Gibson's layout: generated ones, and a foreign mesh."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def body(house: Path) -> Iterator[PyBulletBody]:
 
 
 def heights(body: PyBulletBody, points: np.ndarray, top: float) -> np.ndarray:
-    """What rays from above hit at points (n, 2), (n,) [m]."""
+    """Heights (n,) [m] that rays from above hit at points (n, 2)."""
     body.place((0.0, 0.0, 90.0), (0.0, 0.0, 0.0, 1.0))
     found: list[float] = []
     for some in np.array_split(points, len(points) // 2000 + 1):
@@ -46,7 +46,7 @@ def heights(body: PyBulletBody, points: np.ndarray, top: float) -> np.ndarray:
     return np.array(found)
 
 
-def test_map_and_mesh_agree(house: Path, body: PyBulletBody) -> None:
+def test_map_agrees_with_the_mesh(house: Path, body: PyBulletBody) -> None:
     body.reset(0)
     image = cv2.imread(str(house / "floor_trav_0.png"), cv2.IMREAD_GRAYSCALE)
     sure = cv2.erode(image, np.ones((5, 5))), cv2.erode(255 - image, np.ones((5, 5)))
@@ -92,7 +92,7 @@ def test_robots_stand_at_the_start_and_a_ball_fits_through_to_the_goal(body: PyB
     pybullet.disconnect(physicsClientId=client)
 
 
-def test_the_house_looks_like_rooms(body: PyBulletBody) -> None:
+def test_house_renders_like_rooms(body: PyBulletBody) -> None:
     body.reset(0)
     colours = body.render().pixels.reshape(-1, 3).astype(int)
     assert len(np.unique(colours, axis=0)) > 200  # its texture
@@ -106,7 +106,7 @@ def test_an_episode_is_bit_equal_for_its_seed(body: PyBulletBody) -> None:
     np.testing.assert_array_equal(image, body.render().pixels)
 
 
-def test_every_seed_writes_another_house_and_the_same_again(tmp_path: Path) -> None:
+def test_written_house_depends_on_the_seed_alone(tmp_path: Path) -> None:
     meshes = []
     for i, seed in enumerate((0, 1, 0)):
         write_rooms(tmp_path / str(i), seed, 0.5)
@@ -114,8 +114,8 @@ def test_every_seed_writes_another_house_and_the_same_again(tmp_path: Path) -> N
     assert meshes[0] == meshes[2] != meshes[1]
 
 
-def test_a_mesh_of_others_can_be_walked(tmp_path: Path) -> None:
-    """A monastery in PyBullet's own data, y up; a court of it is 1.7 m above the ground."""
+def test_foreign_mesh_can_be_walked(tmp_path: Path) -> None:
+    """A monastery in PyBullet's own data, y up, with a court 1.7 m above the ground."""
     source = (Path(pybullet_data.getDataPath()) / "samurai_monastry.obj").read_text().splitlines()
     x, y, z = np.array([line.split()[1:] for line in source if line.startswith("v ")], float).T
     points = np.column_stack((x - 16.0, 8.0 - z, y))
@@ -213,8 +213,8 @@ def test_the_command_writes_a_house(tmp_path: Path) -> None:
         subprocess.run([*module, *options], cwd=tmp_path, capture_output=True, text=True)
         for options in (("--seed", "5"), ("--difficulty", "2"))
     ]
-    told, scene = results[0].stdout.strip().split(" --scene gibson:")
-    assert told == "walk in it: pixelgait-eval navigator"  # who is told where to go
+    printed, scene = results[0].stdout.strip().split(" --scene gibson:")
+    assert printed == "walk in it: pixelgait-eval navigator"
     assert isinstance(make_scene(f"gibson:{tmp_path / scene}"), Gibson)
     assert results[1].returncode == 1
     assert results[1].stderr == "error: --difficulty is 2.0, expected 0 to 1\n"

@@ -1,4 +1,4 @@
-"""The gliding robot: it goes where a walking one goes, stops at walls and falls off edges."""
+"""The gliding robot: tracking like a walking one, stops at obstacles, falls at edges."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ STEPS = 200
 
 
 def walked(body: PyBulletBody) -> Array:
-    """Poses (commands, 3) of a walking robot at the end of every command."""
+    """Poses (commands, 3) of a walking robot at the end of each command."""
     commands = iter(COMMANDS)
     controller = Controller(
         lambda *_: Decision(latent_for(*next(commands)), STEPS),
@@ -63,8 +63,8 @@ def glided(body: KinematicBody, seed: int) -> Array:
 FEET_HALF_M = np.abs(A1.feet_m[:, 1]).max() + 0.05  # as they swing
 
 
-def test_gliding_robots_go_where_the_walking_one_goes() -> None:
-    """Over 10 s and 3 m its path lies within those of gliding ones, which differ by their draw."""
+def test_gliding_paths_enclose_the_walking_one() -> None:
+    """Over 10 s and 3 m the walking path lies within those of drawn gliding robots."""
     walker, glider = PyBulletBody(A1, FlatGround()), KinematicBody(A1, FlatGround())
     true = walked(walker)
     paths = np.array([glided(glider, seed) for seed in range(40)])
@@ -76,7 +76,7 @@ def test_gliding_robots_go_where_the_walking_one_goes() -> None:
     assert (true < paths.max(0)).all()
 
 
-def test_the_teacher_steers_it_through_and_episodes_are_bit_equal() -> None:
+def test_teacher_steers_a_gliding_robot_bit_equally() -> None:
     body = KinematicBody(A1, ObstacleCourse(0.5))
     teacher = Teacher(body)
     first, _, again = (
@@ -90,7 +90,7 @@ def test_the_teacher_steers_it_through_and_episodes_are_bit_equal() -> None:
 
 
 @pytest.mark.parametrize("difficulty", [0.0, 0.5, 1.0])
-def test_the_teacher_leads_it_through_houses(difficulty: float) -> None:
+def test_teacher_steers_a_gliding_robot_through_rooms(difficulty: float) -> None:
     body = KinematicBody(A1, Rooms(difficulty))
     episodes = [
         glide_episode(Teacher(body).decide, body, Navigate(4500), seed)
@@ -101,8 +101,8 @@ def test_the_teacher_leads_it_through_houses(difficulty: float) -> None:
     body.close()
 
 
-def test_a_randomised_camera_is_late_and_dark_and_episodes_stay_bit_equal() -> None:
-    """Of a camera 0.1 s late and half as bright: stamps, brightness, and the same twice."""
+def test_randomised_camera_is_late_and_dark_and_episodes_stay_bit_equal() -> None:
+    """A camera 0.1 s late and half as bright: stamps, brightness, repeatability."""
     ranges = replace(
         Randomisation(),
         camera_latency_s=(0.1, 0.1),
@@ -131,7 +131,7 @@ def test_a_randomised_camera_is_late_and_dark_and_episodes_stay_bit_equal() -> N
 
 
 @pytest.mark.parametrize("randomised", [False, True])
-def test_a_randomised_odometry_measures_ways_too_long(randomised: bool) -> None:
+def test_randomised_odometry_scales_distances(randomised: bool) -> None:
     ranges = replace(Randomisation(), odometry_scale=(1.1, 1.1), odometry_turn_rad_per_m=(0.0, 0.0))
     body = KinematicBody(A1, FlatGround(), randomisation=ranges if randomised else None)
     body.reset(9000)
@@ -146,7 +146,7 @@ def test_a_randomised_odometry_measures_ways_too_long(randomised: bool) -> None:
     body.close()
 
 
-def test_walls_stop_it_and_turning_frees_it() -> None:
+def test_walls_stop_a_gliding_robot_and_turning_frees_it() -> None:
     body = KinematicBody(A1, ObstacleCourse(0.5))
     body.reset(3)
     wall = body.scene.walls[0]
@@ -166,7 +166,7 @@ def test_walls_stop_it_and_turning_frees_it() -> None:
 
 
 class Ahead(Scene):
-    """A wall as high as a robot, 1.5 m ahead, that nobody sees over."""
+    """A wall 1.5 m ahead that is higher than the camera."""
 
     name = "ahead"
     fixed = (Plane(), Box(Pose(1.5, 0.0, 1.0), (0.08, 3.0, 1.0), (0.7, 0.3, 0.2)))
@@ -176,8 +176,8 @@ class Ahead(Scene):
 
 
 @pytest.mark.parametrize("robot", ROBOTS)
-def test_no_robots_camera_gets_into_a_wall(robot: str) -> None:
-    """It would see through it, and a student learn that there is room."""
+def test_camera_of_a_gliding_robot_stays_outside_walls(robot: str) -> None:
+    """Inside a wall it would look through it, and a student would learn that there is room."""
     spec = ROBOTS[robot]
     body = KinematicBody(spec, Ahead(), camera=Camera(spec.camera, 32, 32, "depth"))
     body.reset(0)
@@ -188,7 +188,7 @@ def test_no_robots_camera_gets_into_a_wall(robot: str) -> None:
 
 
 class Crossing(Scene):
-    """A post 1 m ahead that goes 2 m to the left, and is back after half of its period."""
+    """A post 1 m ahead that swings 2 m to the left, and is back after half a period."""
 
     name = "crossing"
     period_s = 16.0
@@ -201,7 +201,7 @@ class Crossing(Scene):
         )
 
 
-def test_it_is_stopped_by_what_moves_where_that_is() -> None:
+def test_swinging_obstacle_stops_a_gliding_robot_at_its_present_pose() -> None:
     body = KinematicBody(A1, Crossing())
     body.reset(0)
     body.state.gait = replace(body.state.gait, drift_rad_per_s=0.0, slip=0.0)
@@ -220,7 +220,7 @@ def test_it_is_stopped_by_what_moves_where_that_is() -> None:
 
 
 @pytest.mark.parametrize("taken", [(), (5, 10)])
-def test_a_picture_shows_what_moves_where_it_is_however_many_were_taken(
+def test_image_shows_swinging_shapes_at_their_present_pose(
     taken: tuple[int, ...],
 ) -> None:
     camera = Camera(A1.camera, kind="depth")
@@ -239,8 +239,10 @@ def test_a_picture_shows_what_moves_where_it_is_however_many_were_taken(
 
 @pytest.mark.parametrize("ahead_m", [-0.15, 0.0, 0.42])  # of the robot's middle
 @pytest.mark.parametrize("side", [-1.0, 1.0])
-def test_who_is_run_into_from_the_side_feels_it_at_once(ahead_m: float, side: float) -> None:
-    """By a post that comes from afar at 2 m/s, first at its feet, then at its flank, its nose."""
+def test_swinging_obstacle_that_hits_the_side_is_a_contact_at_once(
+    ahead_m: float, side: float
+) -> None:
+    """A post comes at 2 m/s, towards the feet, the flank and the nose."""
     scene = Crossing()
     scene.layout = lambda rng: Layout(  # type: ignore[method-assign]
         Pose(0, 0, 0),
@@ -261,9 +263,7 @@ def test_who_is_run_into_from_the_side_feels_it_at_once(ahead_m: float, side: fl
 
 @pytest.mark.parametrize("half_m", [0.05, 0.2])
 @pytest.mark.parametrize("side", [-1.0, 1.0])
-def test_no_post_passes_through_it_and_none_beside_it_is_touched(
-    half_m: float, side: float
-) -> None:
+def test_posts_neither_pass_through_nor_touch_from_beside(half_m: float, side: float) -> None:
     class Post(Crossing):
         movable = (Box(Pose(0, 0, 0), (half_m, half_m, 0.5), (0.5, 0.5, 0.5)),)
 
@@ -284,7 +284,7 @@ def test_no_post_passes_through_it_and_none_beside_it_is_touched(
     body.close()
 
 
-def test_who_walks_into_what_moves_is_stopped() -> None:
+def test_gliding_into_a_swinging_obstacle_stops_the_robot() -> None:
     scene = Crossing()
     scene.period_s = 300.0
     body = KinematicBody(A1, scene)
@@ -297,7 +297,7 @@ def test_who_walks_into_what_moves_is_stopped() -> None:
     body.close()
 
 
-def test_a_swing_is_as_fast_as_in_the_middle_of_its_way() -> None:
+def test_swing_is_fastest_in_the_middle() -> None:
     box, swing = Crossing.movable[0], Swing(0, (0.3, 0.4, 9.0), 2.0)
     mover = MovingObstacle(box, Pose(5.0, 0.0, 0.0), swing)
     places = [mover.pose(time_s) for time_s in np.arange(0.0, 2.0, 1e-3)]
@@ -308,7 +308,7 @@ def test_a_swing_is_as_fast_as_in_the_middle_of_its_way() -> None:
     assert obstacles.depth(np.array([[5.3, 0.4]])) == pytest.approx(0.2)
 
 
-def test_an_imu_without_a_compass_turns_away() -> None:
+def test_heading_of_an_imu_drifts() -> None:
     ranges = replace(Randomisation(), heading_drift_rad_per_s=(0.01, 0.01))
     body = KinematicBody(A1, FlatGround(), randomisation=ranges)
     body.reset(0)
@@ -319,7 +319,7 @@ def test_an_imu_without_a_compass_turns_away() -> None:
     body.close()
 
 
-def test_a_foot_over_the_edge_is_a_fall() -> None:
+def test_foot_over_the_edge_is_a_fall() -> None:
     body = KinematicBody(A1, ObstacleCourse(0.5))
     blind = glide_episode(
         lambda *_: Decision(latent_for(0.4, 0.5), 100), body, Forward(4500), seed=0
@@ -330,8 +330,8 @@ def test_a_foot_over_the_edge_is_a_fall() -> None:
     body.close()
 
 
-def test_depth_is_that_of_a_turned_box() -> None:
-    """A unit square turned by 45 degrees reaches to the root of a half, and no further."""
+def test_obstacle_depth_of_a_rotated_box() -> None:
+    """A unit square turned by 45 degrees reaches to the root of a half."""
     box = Box(Pose(0, 0, 0), (0.5, 0.5, 1.0), (1, 1, 1))
     obstacles = Obstacles([(box, Pose(1.0, 2.0, 0.0, np.pi / 4))])
     corner = np.sqrt(0.5)

@@ -1,4 +1,4 @@
-"""Watching: a window that shows where the robot is, and films of several episodes."""
+"""Live view in a window, and films of several episodes."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ from tests.helpers import HOLD
 FLAT = SceneOptions(scene="flat")
 
 
-def test_a_window_shows_the_robot_where_it_is() -> None:
-    """On PyBullet without a window, which takes the same calls."""
+def test_window_shows_the_robot_at_its_pose() -> None:
+    """With PyBullet in direct mode, which has the same calls."""
     body = PyBulletBody(A1, make_scene("obstacle-course"))
     body.reset(3)
     body.apply(HOLD)
@@ -65,7 +65,7 @@ def test_a_window_shows_the_robot_where_it_is() -> None:
 
 
 class StallingWindow:
-    """A window and the clock: the tenth moment takes 0.3 s, the fiftieth 10 s."""
+    """A window and a clock: the tenth frame takes 0.3 s, the fiftieth 10 s."""
 
     def __init__(self) -> None:
         self.now_s, self.shown = 100.0, 0
@@ -81,8 +81,8 @@ class StallingWindow:
         self.now_s += seconds
 
 
-def test_an_episode_is_shown_at_the_pace_of_real_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a short stall has cost is caught up; after a long one nobody sees a robot race."""
+def test_episode_is_shown_in_real_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The delay of a short stall is made up for, that of a long one is not."""
     body = PyBulletBody(A1, make_scene("flat"))
     reading, window = body.reset(0), StallingWindow()
     monkeypatch.setattr(live_view, "time", window)
@@ -100,8 +100,8 @@ def test_an_episode_is_shown_at_the_pace_of_real_time(monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize("simulator", ["pybullet", "mujoco"])
-def test_episodes_are_watched_in_a_window(command: Command, display: str, simulator: str) -> None:
-    """On standard output figures alone; nobody is left behind, and nothing crashes at the end."""
+def test_eval_shows_episodes_in_a_window(command: Command, display: str, simulator: str) -> None:
+    """With figures alone on standard output, no process left and no crash at the end."""
     options = ("--scene", "flat", "--episodes", 2, "--seconds", 0.5, "--body", simulator)
     done = command("pixelgait-eval", "walk", *options, "--gui", "--json", "figures.json")
     assert done.returncode == 0, done.stderr
@@ -113,7 +113,7 @@ def test_episodes_are_watched_in_a_window(command: Command, display: str, simula
 
 
 @pytest.mark.parametrize("simulator", ["pybullet", "mujoco"])
-def test_a_window_draws_while_the_robot_goes_on(display: str, simulator: str) -> None:
+def test_window_draws_without_blocking_the_simulation(display: str, simulator: str) -> None:
     pose = BasePose((0.0, 0.0, 0.3), (0.0, 0.0, 0.0, 1.0))
     with opened(View(simulator, A1, FLAT, 0)) as window:
         drawn = 0
@@ -131,7 +131,7 @@ def test_a_window_draws_while_the_robot_goes_on(display: str, simulator: str) ->
     assert window.process.returncode == -signal.SIGKILL  # closed all the same
 
 
-def test_who_closes_the_window_ends_the_command(display: str) -> None:
+def test_closing_the_window_ends_the_command(display: str) -> None:
     pose = BasePose((0.0, 0.0, 0.3), (0.0, 0.0, 0.0, 1.0))
     with opened(View("pybullet", A1, FLAT, 0)) as window:
         window.process.terminate()
@@ -140,7 +140,9 @@ def test_who_closes_the_window_ends_the_command(display: str) -> None:
             window.show(0, 0.0, pose, A1.default_pose_rad)
 
 
-def test_a_window_that_cannot_open_is_a_line(display: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_window_that_cannot_open_is_reported_in_one_line(
+    display: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(sys, "executable", shutil.which("false"))
     with (
         pytest.raises(UserError, match=r"the window could not be opened \(exit code 1\)"),
@@ -149,8 +151,8 @@ def test_a_window_that_cannot_open_is_a_line(display: str, monkeypatch: pytest.M
         pass
 
 
-def test_what_swings_is_filmed_where_it_was(tmp_path: Path) -> None:
-    """By simulated time: the robot's clock may have been any."""
+def test_swinging_shapes_are_filmed_at_their_recorded_pose(tmp_path: Path) -> None:
+    """By simulated time, whatever the robot's clock."""
     rows = np.zeros((100, 20))
     rows[:, 0] = 1.7e9 + 0.02 * np.arange(100)  # two seconds
     rows[:, 3], rows[:, 7], rows[:, 8:] = A1.stand_height_m, 1.0, A1.default_pose_rad
@@ -175,7 +177,7 @@ def test_what_swings_is_filmed_where_it_was(tmp_path: Path) -> None:
         ((240, 320), (160, 213)),
     ],
 )
-def test_whatever_a_policy_sees_fits_into_the_corner(
+def test_inset_of_any_image_size_fits_into_the_corner(
     seen: tuple[int, int], drawn: tuple[int, int]
 ) -> None:
     pixels = np.full((*seen, 3), 90, np.uint8)
@@ -187,7 +189,7 @@ def test_whatever_a_policy_sees_fits_into_the_corner(
     assert inset[2, 2, 0] > inset[-2, -2, 0] == 90  # red where it attends to
 
 
-def test_a_film_shows_several_episodes_side_by_side(tmp_path: Path) -> None:
+def test_film_shows_several_episodes_side_by_side(tmp_path: Path) -> None:
     short = EvalConfig("walk", scene="flat", seconds=1.0, video_episodes=3)
     film(short, tmp_path / "grid.gif")
     frames = imageio.mimread(tmp_path / "grid.gif")
@@ -204,7 +206,7 @@ def test_a_film_shows_several_episodes_side_by_side(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("fault", ["joints-nan:at=0.5", "joints-degrees:at=0.5,for=9"])
-def test_a_film_shows_the_joints_where_they_are_whatever_sensors_say(fault: str) -> None:
+def test_film_shows_the_true_joint_angles(fault: str) -> None:
     controller, body, task = player(EvalConfig("walk", scene="flat", seconds=1.5, faults=(fault,)))
     take, episode = film_episode(controller, body, task, 0)
     body.close()

@@ -1,4 +1,4 @@
-"""Mixtures of scenes: drawn by weight, each as it is alone, walked by the one teacher."""
+"""Mixtures of scenes: drawn by weight, each equal to the scene alone, walked by the teacher."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def mixture(name: str) -> Mixture:
 
 
 def drawn(scene: Mixture, episodes: int) -> Counter[str]:
-    """How often each kind comes."""
+    """Frequency of each kind."""
     names: list[str] = []
     for seed in range(episodes):
         scene.layout(np.random.default_rng(seed))
@@ -57,14 +57,14 @@ def drawn(scene: Mixture, episodes: int) -> Counter[str]:
     return Counter(names)
 
 
-def test_kinds_come_by_their_weights() -> None:
+def test_kinds_are_drawn_by_their_weights() -> None:
     counts = drawn(mixture("mixture"), 1000)
     assert set(counts) == set(MIXED)
     for name, weight in MIXED.items():
         assert counts[name] / 1000 == pytest.approx(weight / sum(MIXED.values()), abs=0.035)
 
 
-def test_lists_add_take_out_and_weigh(tmp_path: Path) -> None:
+def test_mixture_lists_add_remove_and_weigh_kinds(tmp_path: Path) -> None:
     own = tmp_path / "own.py"
     own.write_text(OWN)
     assert set(drawn(mixture("mixture:all,-slalom,-rough"), 300)) == set(MIXED) - {
@@ -90,19 +90,19 @@ def test_lists_add_take_out_and_weigh(tmp_path: Path) -> None:
         ("mixture:gates,rooms", "only some of its scenes have a goal position"),
     ],
 )
-def test_bad_lists_get_one_line(name: str, message: str) -> None:
+def test_malformed_mixture_is_refused_in_one_line(name: str, message: str) -> None:
     with pytest.raises(UserError, match=message):
         make_scene(name)
 
 
-def test_a_scanned_house_is_no_part_of_one(house: Path) -> None:
+def test_scanned_house_in_a_mixture_is_refused(house: Path) -> None:
     with pytest.raises(UserError, match="scanned houses"):
         make_scene(f"mixture:gibson:{house}")
 
 
 @pytest.mark.parametrize("name", [*BODIES, "glide"])
-def test_every_kind_looks_as_it_does_alone(name: str) -> None:
-    """Whatever was there in the episode before."""
+def test_every_kind_in_a_mixture_renders_as_alone(name: str) -> None:
+    """Independently of the previous episode."""
     mixed = mixture("mixture:gates,rough,clutter,room-chain,bridges")
     body = KinematicBody(A1, mixed) if name == "glide" else make_body(name, A1, mixed)
     for seed in range(8):
@@ -122,7 +122,7 @@ def test_every_kind_looks_as_it_does_alone(name: str) -> None:
 
 
 class Fixed(Scene):
-    """A scene in one layout."""
+    """A scene with a single layout."""
 
     name = "fixed"
 
@@ -137,7 +137,7 @@ class Fixed(Scene):
         return self.scene.ground_m(x, y)
 
 
-def test_the_teacher_leads_through_every_kind() -> None:
+def test_teacher_passes_every_kind() -> None:
     scene = mixture(Mixture.name)
     first: dict[str, int] = {}  # seed of the first episode of every kind
     for seed in range(9000, 9100):
@@ -151,13 +151,13 @@ def test_the_teacher_leads_through_every_kind() -> None:
     body.close()
 
 
-def test_ice_stays_slippery() -> None:
+def test_mixture_keeps_friction() -> None:
     mixed = Mixture([(FlatGround(friction=0.1), 1.0), (make_scene("gates"), 1.0)])
     assert [shape.friction for shape in mixed.movable[:1]] == [0.1]
 
 
 @pytest.mark.long
-def test_imitation_takes_it(command: Command, tmp_path: Path) -> None:
+def test_imitation_accepts_a_mixture(command: Command, tmp_path: Path) -> None:
     done = command(
         "pixelgait-train", "imitate", "--out", tmp_path / "run", "--iterations", 1, "--workers", 1,
         "--scene", "mixture:gates,clutter", "--appearance", "train", "--encoder", "cnn",
@@ -169,7 +169,7 @@ def test_imitation_takes_it(command: Command, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", BODIES)
 @pytest.mark.parametrize("texture", ["None", "Texture('bricks', ((0, 0, 0), (1, 1, 1)))"])
-def test_what_is_invisible_stays_so_after_it_was_away(
+def test_invisible_box_stays_invisible_after_it_was_away(
     name: str, texture: str, tmp_path: Path
 ) -> None:
     path = tmp_path / "own.py"

@@ -1,4 +1,4 @@
-"""Odometry drifts as told, and nothing but what is told drifts."""
+"""Odometry drift and noise."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pixelgait.sim.body.odometry import DriftingOdometry
 
 
 def square(side_m: float = 2.0, steps: int = 200) -> np.ndarray:
-    """Poses (n, 3) once round a square, turning on the spot at its corners."""
+    """Poses (n, 3) round a square, with turns on the spot at its corners."""
     poses, pose = [], np.array((1.0, -1.0, 2.0))
     for _ in range(4):
         for _ in range(steps):
@@ -21,7 +21,7 @@ def square(side_m: float = 2.0, steps: int = 200) -> np.ndarray:
     return np.array(poses)
 
 
-def test_without_errors_it_is_the_truth() -> None:
+def test_ideal_odometry_is_the_true_pose() -> None:
     odometry = DriftingOdometry()
     for true in square():
         filtered = odometry.read(true)
@@ -29,7 +29,7 @@ def test_without_errors_it_is_the_truth() -> None:
         assert np.cos(filtered[2] - true[2]) == pytest.approx(1.0)
 
 
-def test_lengths_are_off_and_headings_turn_away_with_the_way() -> None:
+def test_odometry_scales_distances_and_turns_with_distance() -> None:
     poses = square()
     scaled, bent = DriftingOdometry(scale=1.1), DriftingOdometry(turn_rad_per_m=0.05)
     far = [scaled.read(true) for true in poses][199]
@@ -39,7 +39,7 @@ def test_lengths_are_off_and_headings_turn_away_with_the_way() -> None:
     assert np.hypot(*(end[:2] - poses[-1, :2])) > 0.1
 
 
-def test_noise_is_as_large_as_told_and_does_not_add_up() -> None:
+def test_odometry_noise_has_its_standard_deviation_and_does_not_accumulate() -> None:
     poses = square()
     noisy = DriftingOdometry(noise_m=0.02, rng=np.random.default_rng(1))
     errors = np.array([noisy.read(true) for true in poses]) - poses

@@ -1,4 +1,4 @@
-"""Robots drawn from a seed, in both simulators: that every range acts, and that a seed repeats."""
+"""Domain randomisation in both simulators: every range has an effect, a seed repeats."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_mass_changes_with_the_seed_and_does_not_add_up_over_episodes(name: str)
 
 
 @both
-def test_a_heavier_robot_weighs_more_on_its_knees(name: str) -> None:
+def test_heavier_robot_has_higher_knee_torques(name: str) -> None:
     torques = []
     for mass in (1.0, 1.2):
         body = after_standing(name, mass=(mass, mass))
@@ -94,7 +94,7 @@ def test_a_heavier_robot_weighs_more_on_its_knees(name: str) -> None:
 
 @both
 def test_more_inertia_turns_more_slowly(name: str) -> None:
-    """Limp legs swing as pendulums whatever their mass, but not whatever their inertia."""
+    """Limp legs swing as pendulums: independently of mass, slower with more inertia."""
     swings = []
     for inertia in (0.5, 1.5):
         body = body_with(name, inertia=(inertia, inertia))
@@ -122,7 +122,7 @@ def test_slippery_feet_slide_further(name: str) -> None:
 
 
 @both
-def test_a_delayed_command_reaches_the_motors_when_the_delay_is_over(name: str) -> None:
+def test_delayed_command_reaches_the_motors_after_the_delay(name: str) -> None:
     first_moves = []
     for delay_s in (0.0, 0.02, 0.04):
         body = body_with(name, delay_s=(delay_s, delay_s))
@@ -139,7 +139,7 @@ def test_a_delayed_command_reaches_the_motors_when_the_delay_is_over(name: str) 
 
 
 @both
-def test_a_weak_motor_gives_less_torque(name: str) -> None:
+def test_weak_motor_gives_less_torque(name: str) -> None:
     sag = {}
     for strength in (1.0, 0.5):
         body = after_standing(name, strength=(strength, strength))
@@ -148,22 +148,22 @@ def test_a_weak_motor_gives_less_torque(name: str) -> None:
     assert sag[0.5] > 1.5 * sag[1.0] > 0.0
 
 
-def test_torque_falls_along_the_line_from_stall_to_no_load_speed() -> None:
+def test_torque_limit_falls_from_stall_to_no_load_speed() -> None:
     wanted, speeds = [20.0, 20.0, 20.0, -20.0, 4.0, 30.0], [0.0, 15.0, 40.0, 15.0, -15.0, 0.0]
     motors = [(0.0, 0.0, 0.0, torque, 20.0, 1 / 30) for torque in wanted]
     given = motor_torques(motors, [0.0] * 6, speeds)
     assert given == pytest.approx([20.0, 10.0, 0.0, -20.0, 4.0, 20.0])  # two of them brake
 
 
-def test_torque_is_that_of_the_pd_loop() -> None:
+def test_torque_equals_the_pd_law() -> None:
     motors = [(0.5, 100.0, 2.0, 1.0, 33.5, 0.0), (0.5, 100.0, 2.0, 1.0, 33.5, 0.0)]
     assert motor_torques(motors, [0.3, -0.3], [4.0, 4.0]) == pytest.approx([13.0, 33.5])
 
 
 @pytest.mark.parametrize("robot", ROBOTS)
 @pytest.mark.parametrize("strength", [0.9, 1.2])
-def test_mujocos_own_motors_move_a_robot_as_ours_do(robot: str, strength: float) -> None:
-    """Ours drive it where torque drops with speed: here by nothing that counts."""
+def test_mujocos_motors_equal_the_motor_model(robot: str, strength: float) -> None:
+    """The motor model is used with a negligible drop of torque with speed."""
     spec, joints = ROBOTS[robot], np.arange(12)
     stand, ways = standing(spec), np.sign(np.sin(joints + 1.0))
     swing = replace(stand, targets=spec.default_pose_rad + 0.2 * ways)
@@ -198,7 +198,7 @@ def test_mujocos_own_motors_move_a_robot_as_ours_do(robot: str, strength: float)
 
 
 @both
-def test_a_motor_gets_no_faster_than_its_no_load_speed(name: str) -> None:
+def test_motor_stays_below_its_no_load_speed(name: str) -> None:
     fastest = []
     for drop in (0.0, 1.0):
         body = body_with(name, torque_drop=(drop, drop))
@@ -218,7 +218,7 @@ def test_a_motor_gets_no_faster_than_its_no_load_speed(name: str) -> None:
 
 
 @both
-def test_sensors_are_off_by_what_was_drawn(name: str) -> None:
+def test_sensors_have_the_drawn_errors(name: str) -> None:
     noisy = body_with(
         name,
         imu_bias_rad=(0.05, 0.05),
@@ -244,8 +244,8 @@ def test_sensors_are_off_by_what_was_drawn(name: str) -> None:
 
 
 @both
-def test_late_sensors_show_what_was(name: str) -> None:
-    """Half a control step ago is half-way between two readings, for joints and IMU alike."""
+def test_late_sensors_interpolate_past_values(name: str) -> None:
+    """Half a control step ago is half-way between two readings, for joints and IMU."""
     late = body_with(name, encoder_delay_s=(0.015, 0.015), imu_delay_s=(0.005, 0.005))
     ideal = make_body(name, A1, FlatGround())
     shown, true = [late.reset(0)], [ideal.reset(0)]
@@ -258,13 +258,13 @@ def test_late_sensors_show_what_was(name: str) -> None:
     np.testing.assert_allclose(shown[10].joint_angles, half, atol=1e-9)
     rate = (true[9].angular_velocity + true[10].angular_velocity) / 2
     np.testing.assert_allclose(shown[10].angular_velocity, rate, atol=1e-9)
-    assert shown[10].time_s == true[10].time_s  # nobody tells the controller
+    assert shown[10].time_s == true[10].time_s  # the controller does not know the delay
     late.close()
     ideal.close()
 
 
-def test_a_late_imu_does_not_turn_over_where_its_quaternion_changes_sign() -> None:
-    """Both signs are one orientation; half-way between them is none, or another."""
+def test_late_imu_is_continuous_where_its_quaternion_changes_sign() -> None:
+    """Both signs are the same orientation; their mean is none."""
     sample = replace(Sample(), imu_delay_s=0.005)
     sensors = Sensors(sample, Camera(A1.camera, 8, 8), lambda *_: np.zeros((8, 8, 3)), 0, 12)
     for step, yaw in enumerate((-2.08, -2.09, -2.10, -2.11)):
@@ -278,7 +278,7 @@ def test_a_late_imu_does_not_turn_over_where_its_quaternion_changes_sign() -> No
 
 
 @both
-def test_an_ideal_sample_is_no_randomisation_at_all(name: str) -> None:
+def test_default_sample_equals_no_randomisation(name: str) -> None:
     ends = []
     for body in (body_with(name), make_body(name, A1, FlatGround())):
         reading = body.reset(1)
@@ -291,7 +291,7 @@ def test_an_ideal_sample_is_no_randomisation_at_all(name: str) -> None:
 
 
 @both
-def test_an_episode_follows_from_its_seed_bit_for_bit(name: str) -> None:
+def test_randomised_episode_depends_on_its_seed_bit_for_bit(name: str) -> None:
     body = make_body(name, A1, FlatGround(), randomisation=Randomisation())
     task = Follow(200)
     low_level = LinearLowLevel.from_weights(A1, gentle_weights())
@@ -304,8 +304,8 @@ def test_an_episode_follows_from_its_seed_bit_for_bit(name: str) -> None:
     body.close()
 
 
-def test_who_is_not_asked_at_once_is_not_judged_by_the_last_command() -> None:
-    """As an IMU that lies from the start brings about: nobody asks who cannot know."""
+def test_tracking_is_not_judged_before_the_first_command() -> None:
+    """A wrong IMU from the start delays the first command."""
     body = make_body("pybullet", A1, FlatGround())
     task, returns = Follow(50), []
     for command in (None, np.array((1.0, 1.0))):
@@ -318,8 +318,8 @@ def test_who_is_not_asked_at_once_is_not_judged_by_the_last_command() -> None:
     assert returns[0] == returns[1]
 
 
-def test_a_filmed_episode_is_the_one_that_is_evaluated(tmp_path: Path) -> None:
-    """Whoever watches draws no sensor noise."""
+def test_filming_does_not_change_an_episode(tmp_path: Path) -> None:
+    """Filming draws no sensor noise."""
     body = make_body("pybullet", A1, FlatGround(), randomisation=Randomisation())
     task = Follow(100)
     low_level = LinearLowLevel.from_weights(A1, gentle_weights())
@@ -332,7 +332,7 @@ def test_a_filmed_episode_is_the_one_that_is_evaluated(tmp_path: Path) -> None:
 
 
 @both
-def test_an_imus_heading_drifts_and_its_tilt_does_not(name: str) -> None:
+def test_imu_heading_drifts_and_its_tilt_does_not(name: str) -> None:
     body = after_standing(name, 200, heading_drift_rad_per_s=(0.02, 0.02))
     said, true = body.read().orientation, np.array(body.pose().orientation)
     assert heading(said) - heading(true) == pytest.approx(0.04, abs=1e-3)

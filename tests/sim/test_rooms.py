@@ -1,4 +1,4 @@
-"""Rooms: every plan can be walked, progress goes round walls, textures are alike everywhere."""
+"""Rooms: paths on every plan, progress round walls, equal textures in both simulators."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def body() -> Iterator[PyBulletBody]:
 
 
 @pytest.mark.parametrize("difficulty", [0.0, 0.5, 1.0])
-def test_every_plan_has_a_way_from_start_to_goal(difficulty: float) -> None:
-    """Measured by the boxes themselves, not by the scene's own map."""
+def test_every_plan_has_a_path_from_start_to_goal(difficulty: float) -> None:
+    """Measured by the boxes, not by the scene's own map."""
     scene = Rooms(difficulty)
     side = np.arange(-6.0, 6.0, CELL_M) + CELL_M / 2
     y, x = np.meshgrid(side, side, indexing="ij")
@@ -69,15 +69,15 @@ def test_doors_are_narrower_and_rooms_more_on_difficult_plans() -> None:
     assert areas[1] > 2 * areas[0]
 
 
-def test_progress_is_the_way_round_walls_and_ends_at_the_mark(body: PyBulletBody) -> None:
+def test_progress_follows_the_path_round_walls_to_the_mark(body: PyBulletBody) -> None:
     scene, task = body.scene, Navigate(1000)
     assert isinstance(scene, Rooms)
     detours = []
     for seed in range(5):
         body.reset(seed)
         task.reset(body, seed)
-        way = scene.map.path(scene.distances, scene.start)
-        points = np.array([scene.map.place(c) for c in way])
+        path = scene.map.path(scene.distances, scene.start)
+        points = np.array([scene.map.place(c) for c in path])
         progress = np.array([scene.progress_m(x, y) for x, y in points])
         steps = np.linalg.norm(np.diff(points, axis=0), axis=1)
         np.testing.assert_allclose(np.diff(progress), steps, rtol=0.02)
@@ -98,7 +98,7 @@ def test_progress_is_the_way_round_walls_and_ends_at_the_mark(body: PyBulletBody
     assert max(detours) > 1.3
 
 
-def test_who_passes_by_has_not_stopped_near_the_destination(body: PyBulletBody) -> None:
+def test_passing_the_goal_is_not_stopping_there(body: PyBulletBody) -> None:
     task = Navigate(1000)
     body.reset(0)
     task.reset(body, 0)
@@ -116,10 +116,10 @@ def test_who_passes_by_has_not_stopped_near_the_destination(body: PyBulletBody) 
         task.step(body)
     assert task.metrics(fell=False)["spl"] > 0.0
     damped = task.metrics(fell=True)
-    assert (damped["spl"], damped["near_rate"]) == (0.0, 0.0)  # whoever lies there has failed
+    assert (damped["spl"], damped["near_rate"]) == (0.0, 0.0)  # a damped robot has failed
 
 
-def test_swaying_and_trembling_are_no_way(body: PyBulletBody) -> None:
+def test_sway_adds_nothing_to_the_distance_walked(body: PyBulletBody) -> None:
     """Ahead at 0.5 m/s, 1 cm to either side twice a second; then on the spot."""
     task = Navigate(1000)
     body.reset(0)
@@ -132,36 +132,38 @@ def test_swaying_and_trembling_are_no_way(body: PyBulletBody) -> None:
     assert task.metrics(fell=False)["walked_m"] == pytest.approx(2.5, abs=0.01)
 
 
-def test_who_is_in_a_wrong_room_has_time_to_come_back(body: PyBulletBody) -> None:
+def test_time_limit_allows_a_detour(body: PyBulletBody) -> None:
     task = Navigate(6000)
     body.reset(0)
     task.reset(body, 0)
     assert not any(task.step(body)[1] for _ in range(3000))  # 30 s without an advance
 
 
-def test_ways_are_the_shortest_within_eight_percent_and_extend_into_walls() -> None:
+def test_geodesic_distances_are_within_eight_percent_and_extend_into_walls() -> None:
     """On a map with one wall, by hand."""
     image = np.full((800, 800), 255, dtype=np.uint8)
     image[:600, 390:410] = 0  # x from -0.1 to 0.1, y up to 2
     traversability_map = TraversabilityMap(image)
     goal, start = traversability_map.cell(2.0, -2.0), traversability_map.cell(-2.0, -2.0)
     corner = np.hypot(2.0 - 0.1, 4.0 + 0.27) * 2.0 + 0.2
-    ways = traversability_map.geodesic_distances(goal)
-    assert corner * 0.97 < ways[start] < corner * 1.09
-    way = traversability_map.path(ways, start)  # pulled taut, it is as long as by hand
-    assert corner * 0.99 < straightened_length_m(traversability_map.free, way) < corner * 1.02
-    open_way = [start, *((start[0] + i, start[1] + 2 * i) for i in range(1, 6))]
-    assert straightened_length_m(traversability_map.free, open_way) == pytest.approx(
+    distances = traversability_map.geodesic_distances(goal)
+    assert corner * 0.97 < distances[start] < corner * 1.09
+    path = traversability_map.path(distances, start)  # straightened, it is as long as by hand
+    assert corner * 0.99 < straightened_length_m(traversability_map.free, path) < corner * 1.02
+    open_path = [start, *((start[0] + i, start[1] + 2 * i) for i in range(1, 6))]
+    assert straightened_length_m(traversability_map.free, open_path) == pytest.approx(
         5 * 5**0.5 * CELL_M
     )
-    before = [traversability_map.geodesic_distance(ways, 0.6 - d, -2.0) for d in (0.0, 0.2, 0.4)]
+    before = [
+        traversability_map.geodesic_distance(distances, 0.6 - d, -2.0) for d in (0.0, 0.2, 0.4)
+    ]
     assert before[0] < before[1] < before[2] < 2.2  # up to the wall, where no middle can be
     with pytest.raises(ValueError, match="nowhere on the map"):
         TraversabilityMap(np.full((50, 50), 255, dtype=np.uint8))
 
 
-def test_ways_lead_straight_on_as_far_as_nothing_counts_for_more() -> None:
-    """Within 1.5 m, at least half a metre, whatever directions a map of cells knows."""
+def test_path_leads_straight_while_a_line_costs_no_more() -> None:
+    """Within 1.5 m and at least half a metre, in any direction."""
     image = np.full((800, 800), 255, dtype=np.uint8)
     image[:600, 390:410] = 0  # x from -0.1 to 0.1, y up to 2
     traversability_map = TraversabilityMap(image)
@@ -180,7 +182,7 @@ def test_ways_lead_straight_on_as_far_as_nothing_counts_for_more() -> None:
 
 
 class OneTexturedBox(Scene):
-    """A wall to look at."""
+    """A textured wall."""
 
     name = "textured"
     texture = Texture("checks", ((1.0, 0.0, 0.0), (0.0, 0.0, 1.0)), 3, 2.0)
@@ -190,7 +192,7 @@ class OneTexturedBox(Scene):
         return Layout(ORIGIN, [Pose(2.5, 0.3, 0.6, 0.3)])
 
 
-def test_textures_are_the_same_in_both_and_of_their_size() -> None:
+def test_textures_have_their_size_in_both_simulators() -> None:
     images = []
     for name in BODIES:
         body = make_body(name, A1, OneTexturedBox())

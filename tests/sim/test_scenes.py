@@ -1,4 +1,4 @@
-"""Every scene in every simulator: it resets, repeats, carries the robot and can be crossed."""
+"""Every scene in every simulator: reset, determinism, ground and a path to the goal."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ def test_the_robot_stands_at_the_start(body: SimulatedBody) -> None:
 
 @pytest.mark.parametrize("name", BODIES)
 @pytest.mark.parametrize("scene", EVERY_SCENE)
-def test_the_easiest_of_a_scene_can_be_built(scene: str, name: str, house: Path) -> None:
-    """Curricula begin there."""
+def test_every_scene_can_be_built_at_difficulty_zero(scene: str, name: str, house: Path) -> None:
+    """Curricula begin with it."""
     easiest = make_body(name, A1, make_scene(located(scene, house), 0.0))
     easiest.reset(0)
     easiest.close()
@@ -100,8 +100,8 @@ def test_every_scene_is_an_environment(scene: str, name: str, house: Path) -> No
 
 
 @pytest.mark.parametrize("name", SCENES)
-def test_the_ground_is_as_high_as_the_scene_says(name: str) -> None:
-    """Measured by rays from above: there it is, or something stands on it."""
+def test_ground_m_is_the_height_of_the_shapes(name: str) -> None:
+    """Measured by rays from above, except under obstacles."""
     body = PyBulletBody(A1, make_scene(name, 1.0))
     points = np.random.default_rng(0).uniform((-20.0, -20.0), (30.0, 20.0), (200, 2))
     near = np.random.default_rng(1).uniform((-2.0, -2.0), (15.0, 2.0), (200, 2))
@@ -135,7 +135,7 @@ def test_every_seed_has_its_own_layout(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["slalom", "clutter"])
-def test_nobody_gets_through_straight_on(name: str) -> None:
+def test_straight_walk_never_passes_a_scene(name: str) -> None:
     scene = make_scene(name, 1.0)
     for seed in range(50):
         layout = scene.layout(np.random.default_rng(seed))
@@ -156,8 +156,8 @@ def test_no_lane_of_the_slalom_is_free() -> None:
         assert (clear.min(axis=0) < ROBOT_HALF_M).all()
 
 
-def test_slim_poles_let_some_through() -> None:
-    """That the test above can fail: at difficulty 0 a straight line may be free."""
+def test_easiest_slalom_has_free_lanes() -> None:
+    """Counterexample to the test above."""
     scene = make_scene("slalom", 0.0)
     path = np.column_stack((np.arange(0.0, 12.0, CELL_M), np.full(240, 0.45)))
     free = [
@@ -172,7 +172,7 @@ def test_slim_poles_let_some_through() -> None:
     "name",
     ["obstacle-course", "gates", "free-standing", "slalom", "clutter", "bridges", "room-chain"],
 )
-def test_a_way_through_exists(name: str, difficulty: float) -> None:
+def test_every_scene_has_a_path_to_the_goal(name: str, difficulty: float) -> None:
     scene = make_scene(name, difficulty)
     x, y = np.mgrid[-0.5 : scene.goal_m + 0.2 : CELL_M, -1.7:1.7:CELL_M]
     cells = np.column_stack((x.ravel(), y.ravel()))
@@ -192,7 +192,7 @@ def test_a_way_through_exists(name: str, difficulty: float) -> None:
         assert labels[row, column] in labels[-1]
 
 
-def test_boxes_of_the_clutter_leave_room_and_are_mostly_there() -> None:
+def test_clutter_boxes_keep_their_distance_and_mostly_fit() -> None:
     scene = make_scene("clutter", 1.0)
     for seed in range(20):
         layout = scene.layout(np.random.default_rng(seed))
@@ -204,7 +204,7 @@ def test_boxes_of_the_clutter_leave_room_and_are_mostly_there() -> None:
         assert apart[np.triu_indices(len(there), 1)].min() > 2.0 * ROBOT_HALF_M
 
 
-def test_rough_ground_is_the_same_in_every_simulator() -> None:
+def test_rough_ground_is_equal_in_every_simulator() -> None:
     scene = make_scene("rough", 1.0)
     points = np.random.default_rng(0).uniform((-3.0, -3.0), (12.0, 3.0), (300, 2))
     bodies = [make_body(name, A1, scene) for name in BODIES]
@@ -228,7 +228,7 @@ def test_rough_ground_is_the_same_in_every_simulator() -> None:
 
 
 class Ramp(FlatGround):
-    """A height field that is a slope, higher on average than its pose says."""
+    """A sloped height field with a mean height above its pose."""
 
     fixed = ()
 
@@ -241,7 +241,7 @@ class Ramp(FlatGround):
 
 
 @pytest.mark.parametrize("name", BODIES)
-def test_height_fields_are_where_their_pose_says(name: str) -> None:
+def test_height_fields_are_at_their_pose(name: str) -> None:
     body = make_body(name, A1, Ramp())
     body.reset(0)
     body.place((0.0, 0.0, 50.0), (0.0, 0.0, 0.0, 1.0))
@@ -253,7 +253,7 @@ def test_height_fields_are_where_their_pose_says(name: str) -> None:
 
 
 def ground_height(body: SimulatedBody, x: float, y: float) -> float:
-    """Where a ray from above hits [m]."""
+    """Height that a ray from above hits [m]."""
     if isinstance(body, PyBulletBody):
         hit = pybullet.rayTest((x, y, 5.0), (x, y, -5.0), physicsClientId=body.client)[0]
         return float(hit[3][2])
@@ -283,8 +283,8 @@ def test_the_contact_sheet_has_a_row_per_scene_and_a_column_per_difficulty(
         assert not np.array_equal(easy, hard)
 
 
-def test_passers_by_walk_into_who_stands_in_their_way() -> None:
-    """At the robot's pace and more; it walks straight ahead and does not look."""
+def test_passers_by_hit_a_robot_in_their_path() -> None:
+    """At the robot's speed and more, while it walks blindly ahead."""
     people = make_scene("passers-by", 1.0)
     layout = people.layout(np.random.default_rng(0))
     places = [[s.pose(layout.movable[s.shape], t).y for s in layout.swings] for t in (0.0, 0.1)]

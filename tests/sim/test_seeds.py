@@ -1,4 +1,4 @@
-"""Seeds: ranges that do not meet, and streams that do not disturb one another."""
+"""Seeds: disjoint ranges and independent streams."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from pixelgait.sim.world.seeds import FIRST_EVALUATION_SEED, TRAINING, VALIDATION, Stream
 
 
-def test_no_seed_is_of_two_ranges() -> None:
+def test_seed_ranges_are_disjoint() -> None:
     assert TRAINING.stop == VALIDATION.start < VALIDATION.stop == FIRST_EVALUATION_SEED
 
 
@@ -26,5 +26,5 @@ def test_streams_of_a_seed_differ_and_repeat() -> None:
 
 
 @pytest.mark.parametrize("seed", [0, 9000, 2**40])
-def test_the_layout_of_a_seed_needs_no_stream(seed: int) -> None:
+def test_layout_stream_equals_the_seed_alone(seed: int) -> None:
     assert Stream.LAYOUT.rng(seed).random() == np.random.default_rng(seed).random()

@@ -1,4 +1,4 @@
-"""The trunk of gliding robots moves as that of walking ones does: how far, how often, where to."""
+"""Trunk motion of gliding robots: amplitude, frequency and mean of walking ones."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def euler(orientation: Quaternion) -> tuple[float, float, float]:
 
 
 def walked(command: tuple[float, float]) -> Array:
-    """Of the walking robot (n, 3), settled."""
+    """Trunk motion (n, 3) of the walking robot, settled."""
     body = PyBulletBody(A1, FlatGround())
     controller = Controller(
         lambda *_: Decision(latent_for(*command), STEPS), trained_low_level(WALK), Supervisor(A1)
@@ -67,8 +67,8 @@ def strongest_hz(signal: Array) -> float:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_gliding_trunks_sway_as_walking_ones_do(command: tuple[float, float]) -> None:
-    """Of ten gliding robots, drawn, the walking one is in the midst."""
+def test_gliding_trunks_move_like_walking_ones(command: tuple[float, float]) -> None:
+    """The walking robot is within the range of ten drawn gliding ones."""
     true = walked(command)
     drawn = [glided(command, seed) for seed in range(10)]
     means = np.array([rows.mean(axis=0) for rows in drawn])
@@ -82,14 +82,14 @@ def test_gliding_trunks_sway_as_walking_ones_do(command: tuple[float, float]) ->
         assert ours == pytest.approx(strongest_hz(true[:, axis]), rel=0.06)
 
 
-def test_it_stands_still_and_sways_as_its_seed_says() -> None:
+def test_trunk_motion_depends_on_the_seed_and_rests_when_standing() -> None:
     still = glided((0.0, 0.0), 3)
     assert still.std(axis=0).max() < 0.002  # but for its drift
     np.testing.assert_array_equal(glided((0.5, 0.0), 4), glided((0.5, 0.0), 4))
     assert not np.array_equal(glided((0.5, 0.0), 4), glided((0.5, 0.0), 5))
 
 
-def test_its_camera_looks_up_a_ramp_it_climbs() -> None:
+def test_camera_pitches_with_the_slope_of_a_ramp() -> None:
     scene = make_scene("ramps", 0.5)  # 10 degrees
     body = KinematicBody(A1, scene)
     body.reset(0)
