@@ -30,12 +30,12 @@ def post(near_m: float = 0.5, far_m: float = 3.0) -> Array:
     return depth
 
 
-def appearance(depth: Array, stereo: Stereo, seed: int = 0) -> Array:
+def stereo_depth(depth: Array, stereo: Stereo, seed: int = 0) -> Array:
     return apply_stereo(depth, stereo, FOCAL, np.random.default_rng(seed))
 
 
 def test_ideal_camera_changes_nothing() -> None:
-    np.testing.assert_allclose(appearance(post(), Stereo()), post(), rtol=1e-6)
+    np.testing.assert_allclose(stereo_depth(post(), Stereo()), post(), rtol=1e-6)
     picture = np.random.default_rng(0).integers(0, 256, (8, 8, 3)).astype(np.uint8)
     same = apply_camera(picture, Lens(), (0.0, 0.0), 1.0, np.random.default_rng(0))
     np.testing.assert_array_equal(same, picture)
@@ -44,8 +44,8 @@ def test_ideal_camera_changes_nothing() -> None:
 
 
 def test_stereo_occlusion_is_a_hole_on_the_left_of_near_surfaces() -> None:
-    """Its width is the difference of disparities: 100 x 0.05 m x (1 / 0.5 m - 1 / 3 m) = 8.3 pixels."""
-    holes = np.isnan(appearance(post(), Stereo(baseline_m=0.05)))
+    """The width is the difference: 100 x 0.05 m x (1 / 0.5 m - 1 / 3 m) = 8.3 pixels."""
+    holes = np.isnan(stereo_depth(post(), Stereo(baseline_m=0.05)))
     assert holes[:, 42:50].all()
     assert not holes[:, :41].any()
     assert not holes[:, 50:].any()
@@ -54,21 +54,21 @@ def test_stereo_occlusion_is_a_hole_on_the_left_of_near_surfaces() -> None:
 def test_depth_error_and_quantisation_grow_with_squared_distance() -> None:
     for metres in (0.5, 1.0, 2.0, 4.0):
         wall = np.full((100, 100), metres)
-        assert appearance(wall, Stereo(error_per_m=0.005)).std() == pytest.approx(
+        assert stereo_depth(wall, Stereo(error_per_m=0.005)).std() == pytest.approx(
             0.005 * metres**2, rel=0.1
         )
         ramp = np.linspace(metres, 1.2 * metres, 10_000).reshape(100, 100)
-        values = np.unique(appearance(ramp, Stereo(step_per_m=0.01)))
+        values = np.unique(stereo_depth(ramp, Stereo(step_per_m=0.01)))
         assert np.diff(values).mean() == pytest.approx(0.01 * (1.1 * metres) ** 2, rel=0.15)
 
 
 def test_depth_has_a_range_and_more_holes_far_away() -> None:
     depth = np.tile(np.linspace(0.05, 12.0, 1000), (100, 1))
-    seen = appearance(depth, Stereo(nearest_m=0.2, furthest_m=6.0))
+    seen = stereo_depth(depth, Stereo(nearest_m=0.2, furthest_m=6.0))
     assert np.isnan(seen[depth < 0.2]).all()
     assert np.isnan(seen[depth > 6.0]).all()
     assert not np.isnan(seen[(depth > 0.2) & (depth < 5.99)]).any()
-    gone = np.isnan(appearance(depth, Stereo(furthest_m=20.0, holes=0.2)))
+    gone = np.isnan(stereo_depth(depth, Stereo(furthest_m=20.0, holes=0.2)))
     assert gone[:, 600:].mean() > 1.3 * gone[:, :400].mean() > 0.05
 
 
@@ -80,25 +80,25 @@ def test_rgbd_depth_has_as_many_holes_as_depth() -> None:
         byte = np.full((200, 200, 1), round(255 * metres / 3.0), np.uint8)
         pixels = np.concatenate((np.zeros((200, 200, 3), np.uint8), byte), axis=2)
         stereo = Stereo(furthest_m=4.0, holes=0.1)
-        expected = np.isnan(appearance(depth, stereo)).mean()
+        expected = np.isnan(stereo_depth(depth, stereo)).mean()
         assert expected == pytest.approx(0.1 * (0.5 + metres / 4.0), rel=0.1)
-        beside = np.isnan(appearance(depth, replace(stereo, cuts=False))).mean()
+        beside = np.isnan(stereo_depth(depth, replace(stereo, cuts=False))).mean()
         assert beside == pytest.approx(expected, rel=0.1)
         assert captured(pixels, sample, FOCAL, np.random.default_rng(0)).shape == pixels.shape
-    far = appearance(np.full((200, 200), 100.0), replace(stereo, cuts=False))
+    far = stereo_depth(np.full((200, 200), 100.0), replace(stereo, cuts=False))
     assert np.isnan(far).mean() == pytest.approx(0.15, rel=0.1)
     assert np.nanmin(far) > 4.0
 
 
 def test_patches_are_larger_than_pixels() -> None:
-    gone = np.isnan(appearance(np.full((64, 64), 1.0), Stereo(patches=0.2), seed=3))
+    gone = np.isnan(stereo_depth(np.full((64, 64), 1.0), Stereo(patches=0.2), seed=3))
     assert 0.05 < gone.mean() < 0.4
     neighbours = gone[:, 1:][gone[:, :-1]].mean()
     assert neighbours > 0.8
 
 
 def test_flying_pixels_are_at_edges_and_between_front_and_back() -> None:
-    seen = appearance(post(), Stereo(flying=0.5))
+    seen = stereo_depth(post(), Stereo(flying=0.5))
     off = np.abs(seen - post()) > 0.01
     columns = np.flatnonzero(off.any(axis=0))
     assert set(columns) <= {49, 50, 69, 70}
