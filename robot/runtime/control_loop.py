@@ -288,7 +288,7 @@ class ControlLoop:
         stalls, self._stalls = self._stalls, operation.stalls
         silent = [] if operation.state in STIFF else supervisor.silent(without_camera(ages))
         if (operation.stalls > stalls or silent) and self.operator.revoke():
-            why = f"{silent[0]} is silent" if silent else "it has let go"
+            why = f"{silent[0]} is silent" if silent else "the driver has damped it"
             self.changes.append((operation.state, f"disarmed, {why}"))
 
     def _send(self, command: JointCommand) -> bool:

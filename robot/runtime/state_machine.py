@@ -231,7 +231,7 @@ class Operation:
             self._enter(RobotState.LIMP, "emergency stop was reset")
         elif self.state in STIFF and inputs.gap_s > self.driver_timeout_s:
             self._enter(
-                RobotState.LIMP, f"no command for {inputs.gap_s:.2f} s: the robot has let go"
+                RobotState.LIMP, f"no command for {inputs.gap_s:.2f} s: the driver has damped it"
             )
             self._count_stall(inputs.gap_s)
         else:
@@ -248,9 +248,9 @@ class Operation:
         self._stalled = (*self._stalled[1 - MAX_STALLS :], self._step_number)
         self._rest_steps = round(REST_S / CONTROL_DT_S)
         if gap_s > LONGEST_STALL_S:
-            self.supervisor.fail(f"held up for {gap_s:.0f} s: somebody may be at the robot")
+            self.supervisor.fail(f"stalled for {gap_s:.0f} s: people may be near the robot")
         elif (times := self.recent_stalls) >= MAX_STALLS:
-            self.supervisor.fail(f"held up {times} times within a minute: it would fall again")
+            self.supervisor.fail(f"stalled {times} times within a minute: it would fall again")
 
     def _follow_commands(self, commands: OperatorCommands, reading: Reading) -> None:
         wanted, state = commands.wanted, self.state

@@ -63,15 +63,15 @@ class Freshness:
         age_s, repeated = now_s - stamp_s, stamp_s == self._stamp_s
         self._stamp_s = stamp_s
         if repeated:
-            self.warning = "what arrives repeats its stamp"
+            self.warning = "messages repeat their stamp"
             return False
         if warning is not None:
             self.warning = warning
             return False
         if not age_s >= -FUTURE_S:
-            self.warning = f"what arrives is stamped {-age_s:.2f} s in the future"
+            self.warning = f"messages are stamped {-age_s:.2f} s in the future"
             return False
-        self.warning = f"what arrives was stamped {age_s:.2f} s before" if age_s > OLD_S else None
+        self.warning = f"messages arrive {age_s:.2f} s late" if age_s > OLD_S else None
         self._measured_s = max(self._measured_s, monotonic_s - max(0.0, age_s))
         return True
 
@@ -113,7 +113,7 @@ class FrozenImageCheck:
         self._moved_rad = max(self._moved_rad, float(np.abs(joints - self._joints).max(initial=0)))
         if self._moved_rad <= STUCK_RAD:
             return None
-        return f"the same picture again and again, while joints move by {self._moved_rad:.2f} rad"
+        return f"the image is frozen while joints move by {self._moved_rad:.2f} rad"
 
 
 class SensorStatus:

@@ -11,9 +11,9 @@ from pixelgait.robot.safety.sensor_age import Freshness
     ("ahead_s", "new", "age_s", "warning"),
     [
         (0.049, True, 0.0, None),  # the sensor's clock is ahead: measured now at the earliest
-        (0.051, False, 0.2, "what arrives is stamped 0.05 s in the future"),
+        (0.051, False, 0.2, "messages are stamped 0.05 s in the future"),
         (-0.049, True, 0.049, None),
-        (-0.051, True, 0.051, "what arrives was stamped 0.05 s before"),
+        (-0.051, True, 0.051, "messages arrive 0.05 s late"),
     ],
 )
 def test_clocks_may_differ_by_a_twentieth_of_a_second(

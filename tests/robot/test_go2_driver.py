@@ -243,7 +243,7 @@ def test_delayed_states_have_the_age_of_their_delay(monkeypatch: pytest.MonkeyPa
     robot.delay_s = 0.3
     robot.run(0.4)
     assert robot.driver.ages()["lowstate"] == pytest.approx(0.3, abs=0.002)
-    assert robot.driver.warnings() == {"lowstate": "what arrives was stamped 0.30 s before"}
+    assert robot.driver.warnings() == {"lowstate": "messages arrive 0.30 s late"}
     robot.delay_s = 0.0
     robot.run(0.1)
     assert robot.driver.ages()["lowstate"] < 0.002

@@ -60,7 +60,7 @@ class SimulatedLink:
         return {name: now - self.silent_since.get(name, now) for name in SENSORS}
 
     def warnings(self) -> Mapping[str, str]:
-        return {"imu": "what arrives repeats its stamp"}
+        return {"imu": "messages repeat their stamp"}
 
     def stamps(self) -> Mapping[str, float]:
         return {name: self.body.time_s - lag_s for name, lag_s in self.lags_s.items()}
@@ -176,7 +176,7 @@ def test_after_the_computer_was_suspended_nothing_gets_stiff(
     wait_for(lambda: loop.fault)
     after = len(link.sent)
     loop.stop()
-    assert loop.fault == "held up for 600 s: somebody may be at the robot"
+    assert loop.fault == "stalled for 600 s: people may be near the robot"
     assert all(damped(command) for command in link.sent[after - 1 :])
 
 
@@ -229,7 +229,7 @@ def test_after_a_stall_nobody_stands_up_whom_people_have_armed() -> None:
     fallen = len(link.sent)
     wait_for(lambda: len(link.sent) > fallen + 2 * state_machine.REST_S / PERIOD_S)
     assert all(damped(command) for command in link.sent[fallen:])
-    assert (RobotState.LIMP, "disarmed, it has let go") in loop.changes
+    assert (RobotState.LIMP, "disarmed, the driver has damped it") in loop.changes
     assert loop.operator.stand_up() == (False, "not armed")
     told_to_walk(loop)
     loop.stop()
@@ -279,7 +279,7 @@ def test_a_robot_without_sensors_never_stands_up(monkeypatch: pytest.MonkeyPatch
     loop = start(link, admit=admitted.append)
     wait_for(lambda: loop.fault)
     loop.stop()
-    assert loop.fault == "no message on imu for 0 s; imu: what arrives repeats its stamp"
+    assert loop.fault == "no message on imu for 0 s; imu: messages repeat their stamp"
     assert not admitted  # nor is it taken from whoever holds it
     assert all(damped(command) for command in link.sent)
 

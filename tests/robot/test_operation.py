@@ -242,7 +242,7 @@ def test_whatever_was_held_up_damps_rests_and_rises_again(commands: OperatorComm
     robot.step(commands, gap_s=0.9 * DRIVER_TIMEOUT_S)  # the driver still holds
     assert robot.sent[-1].kp.any()
     robot.step(commands, gap_s=1.1 * DRIVER_TIMEOUT_S)
-    assert robot.operation.cause == "no command for 0.11 s: the robot has let go"
+    assert robot.operation.cause == "no command for 0.11 s: the driver has damped it"
     assert not any(command.kp.any() for command in robot.run(commands, REST_S - CONTROL_DT_S))
     robot.run(commands, 0.05)
     assert robot.state is (RobotState.LIMP if commands is LIE else RobotState.STANDING_UP)
@@ -275,7 +275,7 @@ def test_a_robot_that_is_held_up_all_the_time_gives_up_limp() -> None:
     robot = Robot()
     stalls(robot, 3.0, times=MAX_STALLS - 1)
     robot.run(WALK, 3.0)
-    robot.fault = "held up 6 times within a minute: it would fall again"
+    robot.fault = "stalled 6 times within a minute: it would fall again"
     assert not robot.step(WALK, gap_s=0.2).kp.any()
     assert robot.state is RobotState.LIMP
 
@@ -283,7 +283,7 @@ def test_a_robot_that_is_held_up_all_the_time_gives_up_limp() -> None:
 def test_a_robot_that_lay_for_long_does_not_stand_up_by_itself() -> None:
     robot = Robot()
     robot.run(WALK, STAND_S + 0.5)
-    robot.fault = "held up for 600 s: somebody may be at the robot"
+    robot.fault = "stalled for 600 s: people may be near the robot"
     assert not robot.step(WALK, gap_s=600.0).kp.any()
     assert robot.state is RobotState.LIMP
 
@@ -362,7 +362,7 @@ def test_an_age_is_the_worse_of_stamp_and_arrival() -> None:
     assert "repeats" in str(sensor.warning)
     assert sensor.arrived(100.1, 100.62, 10.6)
     assert sensor.age_s(10.6) == pytest.approx(0.52)
-    assert sensor.warning == "what arrives was stamped 0.52 s before"
+    assert sensor.warning == "messages arrive 0.52 s late"
     assert not sensor.arrived(103.0, 100.7, 10.7)
     assert "2.30 s in the future" in str(sensor.warning)
     with pytest.raises(UserError, match="imu is not stamped"):
@@ -399,7 +399,7 @@ def test_the_same_picture_is_odd_while_joints_move_and_only_then() -> None:
     still, moved = np.zeros(12), np.linspace(0.0, 0.3, 12)
     picture, other = (rng.integers(0, 256, 3072, dtype=np.uint8).tobytes() for _ in range(2))
     assert not any(watch.judge(picture, still + 1e-3 * step) for step in range(100))
-    assert "the same picture" in str(watch.judge(picture, moved))
+    assert "the image is frozen" in str(watch.judge(picture, moved))
     assert "by 0.30 rad" in str(watch.judge(picture, still))  # a gait comes back to where it was
     assert watch.judge(other, still) is None
     assert watch.judge(picture, moved) is None

@@ -200,7 +200,7 @@ def test_diagnostics_report_suspect_and_missing_sensors(
     client.spin(lambda: are({"robot": ok, "joint_states": ok, "imu/data": ok, camera: ok}))
     robot.stamp = lambda topic, now: now - (150_000_000 if topic == camera else 0)
     client.spin(lambda: are({"joint_states": ok, camera: warn}))
-    assert told(newest[camera])[1].startswith("what arrives was stamped ")
+    assert told(newest[camera])[1].startswith("messages arrive ")
     robot.stamp = lambda topic, now: now
     robot.publish_joints = False
     client.spin(lambda: are({"joint_states": stale, "imu/data": ok, camera: ok}))

@@ -190,7 +190,7 @@ def test_odometry_of_another_clock_is_named(
     client.spin(lambda: person.distances)
     run.send_signal(2)
     said, _ = run.communicate(timeout=20)
-    ahead = r"odom: what arrives is stamped [45].\d\d s in the future"
+    ahead = r"odom: messages are stamped [45].\d\d s in the future"
     assert re.search(f"{ahead}, the robot stands", said)
     assert re.search(f"goal_pose: refused, position unknown: {ahead}", said)
     assert "goal_pose: on the way to (2.00, 0.00)" in said

@@ -64,7 +64,7 @@ class Diagnostics:
         operation, text = loop.operation, loop.operation.state.value
         level = WARN if operation.state is RobotState.STOPPED else OK
         if (recent := operation.recent_stalls) >= MANY_STALLS:
-            level, text = WARN, f"{text}, held up {recent} times within a minute"
+            level, text = WARN, f"{text}, stalled {recent} times within a minute"
         values = {
             "cause": operation.cause,
             "stalls": operation.stalls,
