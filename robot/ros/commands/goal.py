@@ -1,4 +1,4 @@
-"""Goals from `goal_pose` and the odometry `odom` that measures the way to them."""
+"""Goals from `goal_pose` and the odometry `odom` that measures progress to them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ MOVED_AWAY_M = 2.0 * ARRIVAL_M
 FOOTPRINT = "base_footprint"  # REP 120: the base projected on the floor, same x, y and heading
 PROGRESS_M = 0.1  # nearer than ever before by so much is progress; more than sway; assumption
 # A jump is larger than JUMP_M, JUMP_RAD, 7 standard deviations of a noise of 0.05 m and rad between
-# two messages, plus three times the way that the robot can walk: it may be pushed or slip.
+# two messages, plus three times the distance that the robot can walk: it may be pushed or slip.
 # Assumptions.
 JUMP_SPEED_FACTOR, JUMP_M, JUMP_RAD = 3.0, 0.5, 0.5
 JUMP_REPORT_S = 10.0  # a jump stays in the status for so long, and the next is not logged before
