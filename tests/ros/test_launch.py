@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from pixelgait.robot.cli.options import parse
-from pixelgait.robot.ros.run import RunConfig, warmed
+from pixelgait.robot.ros.run import RunConfig, needs_dry_run
 from pixelgait.sim.ros.node import SimConfig
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -163,7 +163,7 @@ def test_a_dry_run_is_not_armed() -> None:
     """Over ros2_control the command refuses both."""
     config = run_config(launched("sim.launch.py", link="ros2-control", dry_run="true"))
     assert (config.arm, config.dry_run) == (False, True)
-    assert not warmed(config)  # which is asked for already
+    assert not needs_dry_run(config)  # which is asked for already
 
 
 @pytest.mark.parametrize("text", ["true", "True", "TRUE", "1", "false", "False", "0"])
