@@ -1,16 +1,16 @@
-"""A policy that walks past a wall, learned by stable-baselines3's PPO in minutes.
+"""PPO of stable-baselines3 trains a policy that walks past a wall, in minutes.
 
     python examples/ppo_steer.py
 
-The agent is a high level: it sees a depth image and says how fast to walk and to turn, three times
-a second. It learns on a robot that glides, and then walks on the shipped low level, in a bundle
-like any other, past walls that it has not seen; the figures are printed. Its network is one that
-pixelgait can export: an encoder, ten tanh units, an output. In other scenes, by other eyes:
+The agent is a high level: it sees a depth image and sends a velocity command three times a second.
+It is trained on a gliding robot, exported as a bundle with the shipped low level, and evaluated on
+walls it has not seen. Its network is one that pixelgait exports: an encoder, ten tanh units and an
+output. With another scene and encoder:
 
     python examples/ppo_steer.py --scene obstacle-course --encoder strided --seconds 60
 
-An action is an option of several control steps (Sutton et al. 1999). All are of the same length, so
-one discount for each of them is the right one.
+An action is an option of several control steps (Sutton et al. 1999). All have the same length, so
+one discount per action is correct.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ CURVE = "curve.json"
 WALL = str(Path(__file__).with_name("wall.py"))
 STEPS_OF_AN_ACTION = 30  # control steps: 0.3 s
 ACTION_S = STEPS_OF_AN_ACTION * CONTROL_DT_S
-TrainingSeed = Annotated[int, Range(0, len(TRAINING) - 1)]  # others are for evaluations
-DISCOUNT = 0.97  # of an action: what comes in 10 s counts a third
+TrainingSeed = Annotated[int, Range(0, len(TRAINING) - 1)]
+DISCOUNT = 0.97  # of an action: a reward in 10 s counts a third
 
 
 @dataclass
@@ -67,40 +67,40 @@ class Options:
     """Train by PPO, and export."""
 
     out: Path = Path("runs/ppo")
-    """Folder for the bundle, for curve.json and for what stable-baselines3 saves."""
+    """Folder for the bundle, curve.json and the model of stable-baselines3."""
     scene: str = WALL
-    """Where it learns, and is evaluated."""
+    """Scene of training and evaluation."""
     encoder: str = "strided:channels=1"
-    """Eyes that a gradient reaches, of pixelgait-train encoders."""
+    """Encoder with a gradient, see pixelgait-train encoders."""
     seconds: Annotated[float, Range(ACTION_S, LONGEST_S)] = 20.0
-    """Longest episode."""
+    """Longest episode [s]."""
     steps: Count = 20_000
-    """Actions to learn from."""
+    """Number of actions in training."""
     robots: Workers = 8
-    """Environments side by side, in this process."""
+    """Number of environments, in this process."""
     seed: TrainingSeed = 0
-    """Of the first episode; other robots begin with those behind it."""
+    """Seed of the first environment; the others have the seeds after it."""
     device: DeviceName = "cpu"
-    """Where torch computes; auto: on a GPU if there is one."""
+    """Device of torch; auto: a GPU if there is one."""
     episodes: Episodes = 20
-    """Unseen courses to walk, at the end."""
+    """Number of episodes of the evaluation."""
 
 
-class CameraSource(BaseFeaturesExtractor):
-    """One of pixelgait's encoders, as stable-baselines3 wants it."""
+class PixelGaitEncoder(BaseFeaturesExtractor):
+    """One of pixelgait's encoders as a features extractor of stable-baselines3."""
 
     def __init__(self, space: gymnasium.spaces.Dict, encoder: str) -> None:
-        eyes = HighLevelNetwork(encoder).encoder
-        super().__init__(space, eyes.features)
-        self.encoder = eyes
+        network = HighLevelNetwork(encoder).encoder
+        super().__init__(space, network.features)
+        self.encoder = network
 
-    def forward(self, seen: dict[str, torch.Tensor]) -> torch.Tensor:
+    def forward(self, observations: dict[str, torch.Tensor]) -> torch.Tensor:
         """Features (B, F) of images (B, C, H, W), 0 to 255."""
-        return self.encoder(seen["image"].permute(0, 2, 3, 1))[0]
+        return self.encoder(observations["image"].permute(0, 2, 3, 1))[0]
 
 
 class Curve(BaseCallback):
-    """How many of the last 100 episodes were successes, by images that were seen."""
+    """Learning curve: success rate of the last 100 episodes over the number of images."""
 
     def __init__(self, path: Path) -> None:
         super().__init__()
@@ -120,11 +120,11 @@ class Curve(BaseCallback):
 
 
 def train(options: Options) -> PPO:
-    """Gliding robots on courses of training seeds."""
+    """Train on gliding robots in scenes of training seeds."""
     if (last := options.seed + options.robots - 1) not in TRAINING:
         raise UserError(
-            f"--seed {options.seed}: of {options.robots} robots the last begins with {last}, "
-            f"training ends with {TRAINING[-1]}"
+            f"--seed {options.seed} with {options.robots} robots: the last seed is {last}, "
+            f"expected at most {TRAINING[-1]}"
         )
     torch.set_num_threads(1)
     try:
@@ -145,9 +145,9 @@ def train(options: Options) -> PPO:
         "MultiInputPolicy",
         make_vec_env(make, options.robots, options.seed),
         policy_kwargs={
-            "features_extractor_class": CameraSource,
+            "features_extractor_class": PixelGaitEncoder,
             "features_extractor_kwargs": {"encoder": options.encoder},
-            "normalize_images": False,  # the encoder does
+            "normalize_images": False,  # the encoder does it
             "net_arch": {"pi": [HIDDEN], "vf": [64]},
             "activation_fn": torch.nn.Tanh,
             "log_std_init": -0.7,
@@ -165,7 +165,7 @@ def train(options: Options) -> PPO:
 
 
 def high_level_of(model: PPO, encoder: str) -> HighLevelNetwork:
-    """The trained weights in pixelgait's network, whose decisions hold for one action's time."""
+    """The trained weights in pixelgait's network, whose decisions last one action."""
     network, actor = HighLevelNetwork(encoder), model.policy
     network.encoder.load_state_dict(actor.features_extractor.encoder.state_dict())
     network.hidden.load_state_dict(actor.mlp_extractor.policy_net[0].state_dict())
@@ -178,7 +178,7 @@ def high_level_of(model: PPO, encoder: str) -> HighLevelNetwork:
 
 
 def export(model: PPO, options: Options) -> Path:
-    """The bundle of what was learned and the shipped low level."""
+    """Export a bundle of the trained high level and the shipped low level."""
     walk = find_run(Path("walk"), "low_level")
     trained_by = f"PPO of stable-baselines3 {stable_baselines3.__version__}, {options}"
     bundle, high_level = options.out / "bundle", high_level_of(model, options.encoder)

@@ -1,4 +1,4 @@
-"""A wall across the way, open at one side: where `ppo_steer.py` learns to look."""
+"""Scene with a wall across the path, open at one side: `ppo_steer.py` is trained there."""
 
 import math
 
@@ -10,14 +10,14 @@ CLEARANCE_M = 0.35  # from the wall's end to the middle of a robot that passes i
 
 
 class OneWall(Scene):
-    """2 m ahead, from the left or from the right, over the middle and somewhat beyond."""
+    """A wall 2 m ahead, from the left or the right to beyond the middle."""
 
     name = "one-wall"
     goal_m = 4.0  # along x
     fixed = (Plane(),)
 
     def __init__(self, difficulty: float) -> None:
-        self.beyond_m = 0.1 + 0.3 * difficulty  # the middle
+        self.beyond_m = 0.1 + 0.3 * difficulty  # of the middle
         self.movable = [Box(Pose(0, 0, 0), half_m=(0.08, 1.0, 0.4), colour=(0.75, 0.3, 0.2))]
         self.wall = Pose(2.0, 0.0, 0.4)
 
@@ -27,7 +27,7 @@ class OneWall(Scene):
         return Layout(start=Pose(0, 0, 0), movable=[self.wall])
 
     def progress_m(self, x: float, y: float) -> float:
-        """Along the way round the wall's end: going aside in front of it is progress too."""
+        """Progress along the path around the wall's end: stepping aside before it counts too."""
         if x >= self.wall.x:
             return x
         aside = max(0.0, math.copysign(y, y * self.wall.y) + self.beyond_m + CLEARANCE_M)

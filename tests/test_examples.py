@@ -74,7 +74,7 @@ def test_ppo_trains_exports_and_evaluates_by_itself(tmp_path: Path) -> None:
         ("--seconds 0.1", "--seconds is 0.1, expected 0.3"),
         ("--seed -1", "--seed is -1"),
         ("--seed 10000", "--seed is 10000, expected 0 to 8999"),
-        ("--seed 8993", "of 8 robots the last begins with 9000, training ends with 8999"),
+        ("--seed 8993", "with 8 robots: the last seed is 9000, expected at most 8999"),
         ("--steps 0", "--steps is 0"),
         ("--robots 0", "--robots is 0"),
         ("--episodes 0", "--episodes is 0"),

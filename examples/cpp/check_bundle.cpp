@@ -42,7 +42,7 @@ Json read_json(const std::string& path) {
     return parse(p);
 }
 
-// The contract's own hash is that of its canonical text without the hash; the others are of files.
+// The contract's own hash is that of its canonical text without the hash; the other hashes are of files.
 void check_hashes(const std::string& folder, Json contract) {
     const std::string own = contract.at("sha256").string();
     contract.members.erase("\"sha256\"");
@@ -52,10 +52,10 @@ void check_hashes(const std::string& folder, Json contract) {
             throw std::runtime_error(file + " is not the one the contract was made for");
 }
 
-// A tensor as in "uint8 [32, 32, 3]": of the contract, and of a graph.
-std::string told(const Json& tensor) { return tensor.at("type").string() + " " + tensor.at("shape").canonical(); }
+// Type and shape of a tensor in the contract and in a graph, such as "uint8 [32, 32, 3]".
+std::string description(const Json& tensor) { return tensor.at("type").string() + " " + tensor.at("shape").canonical(); }
 
-std::string told(const OrtTypeInfo* info) {
+std::string description(const OrtTypeInfo* info) {
     const OrtTensorTypeAndShapeInfo* tensor;
     ONNXTensorElementDataType type;
     size_t rank;
@@ -73,13 +73,13 @@ std::string told(const OrtTypeInfo* info) {
     return kind + (" [" + text + "]");
 }
 
-// Whether a graph takes and gives what the contract says: names, types, shapes.
-void check_tensors(const OrtSession* session, const std::string& file, const Json& said) {
+// Checks names, types and shapes of a graph's inputs and outputs against the contract.
+void check_tensors(const OrtSession* session, const std::string& file, const Json& expected) {
     OrtAllocator* allocator;
     check(ort->GetAllocatorWithDefaultOptions(&allocator));
     for (bool in : {true, false}) {
         const std::string side = in ? "input" : "output";
-        auto missing = said.at(side + "s").members;  // in the graph, so far
+        auto missing = expected.at(side + "s").members;  // not found in the graph yet
         size_t count;
         check((in ? ort->SessionGetInputCount : ort->SessionGetOutputCount)(session, &count));
         for (size_t i = 0; i < count; ++i) {
@@ -88,10 +88,10 @@ void check_tensors(const OrtSession* session, const std::string& file, const Jso
             check((in ? ort->SessionGetInputName : ort->SessionGetOutputName)(session, i, allocator, &name));
             check((in ? ort->SessionGetInputTypeInfo : ort->SessionGetOutputTypeInfo)(session, i, &info));
             const auto found = missing.find('"' + std::string(name) + '"');
-            const std::string wanted = found == missing.end() ? "missing" : told(found->second);
-            if (told(info) != wanted)
+            const std::string wanted = found == missing.end() ? "missing" : description(found->second);
+            if (description(info) != wanted)
                 throw std::runtime_error(file + ": " + side + " '" + name + "' is " + wanted +
-                                         " in the contract, " + told(info) + " in the graph");
+                                         " in the contract, " + description(info) + " in the graph");
             missing.erase(found);
         }
         if (!missing.empty())
@@ -108,18 +108,17 @@ OrtSession* open(OrtEnv* env, const std::string& path) {
     return session;
 }
 
-// Whether the golden vector has all tensors that the contract says, and no others; one that lacks an output would check
-// nothing of it.
-void check_names(const std::string& file, const Json& said, const Json& golden) {
+// Checks that the golden vector has exactly the tensors of the contract: an output that it lacks would not be checked.
+void check_names(const std::string& file, const Json& expected, const Json& golden) {
     for (auto* side : {"inputs", "outputs"})
-        for (auto& [one, other] : {std::pair(&said, &golden), std::pair(&golden, &said)})
+        for (auto& [one, other] : {std::pair(&expected, &golden), std::pair(&golden, &expected)})
             for (auto& [name, _] : one->at(side).members)
                 if (!other->at(side).members.count(name))
                     throw std::runtime_error(std::string(GOLDEN) + ": " + file + " has other " + side +
                                              " than in the contract: " + name);
 }
 
-// The largest difference between what a graph puts out and what it should; `types` are its inputs'.
+// The largest difference between the outputs of a graph and the golden ones; `types` are those of its inputs.
 float golden_difference(OrtSession* session, const Json& types, const Json& golden) {
     OrtMemoryInfo* memory;
     check(ort->CreateCpuMemoryInfo(OrtArenaAllocator, OrtMemTypeDefault, &memory));
@@ -162,10 +161,10 @@ float golden_difference(OrtSession* session, const Json& types, const Json& gold
         check(ort->GetTensorMutableData(got[i], (void**)&values));
         for (size_t j = 0; j < wanted.size(); ++j) {
             const float difference = std::fabs(values[j] - wanted[j]);
-            if (difference > worst || std::isnan(difference)) worst = difference;  // and NaN it stays
+            if (difference > worst || std::isnan(difference)) worst = difference;  // NaN stays
         }
     }
-    return worst;  // what is not released here ends with the program
+    return worst;  // the rest is released with the program
 }
 
 int main(int count, char** arguments) try {
@@ -182,11 +181,11 @@ int main(int count, char** arguments) try {
     const float tolerance = contract.at("golden_tolerance").number();
     const Json vector = read_json(folder + "/" + GOLDEN);
     for (const std::string file : GRAPHS) {
-        const Json &said = contract.at("graphs").at(file), &golden = vector.at(file);
+        const Json &expected = contract.at("graphs").at(file), &golden = vector.at(file);
         OrtSession* session = open(env, folder + "/" + file);
-        check_tensors(session, file, said);
-        check_names(file, said, golden);
-        const float worst = golden_difference(session, said.at("inputs"), golden);
+        check_tensors(session, file, expected);
+        check_names(file, expected, golden);
+        const float worst = golden_difference(session, expected.at("inputs"), golden);
         std::cout << file << ": golden vector within " << worst << "\n";
         if (!(worst <= tolerance)) throw std::runtime_error(file + ": beyond the tolerance");
     }

@@ -1,4 +1,4 @@
-// As much JSON as a bundle needs. Scalars stay the text they were, so that nothing is reformatted.
+// The part of JSON that a bundle needs. Scalars keep their text, so that nothing is reformatted.
 #pragma once
 #include <cstdlib>
 #include <map>
@@ -19,7 +19,7 @@ struct Json {
     }
     std::string string() const { return text.substr(1, text.size() - 2); }
 
-    // As near as a float comes: of what is too small for one, 0.
+    // The nearest float; 0 for numbers that are too small.
     float number() const {
         char* end;
         const float value = std::strtof(text.c_str(), &end);
@@ -34,7 +34,7 @@ struct Json {
         for (size_t i = 0; i < items.size(); ++i) items[i].flatten(values, i ? nullptr : shape);
     }
 
-    // Keys sorted, ", " and ": " between: what the contract's own hash is taken of.
+    // Sorted keys, separated by ", " and ": ": the text of the contract's own hash.
     std::string canonical() const {
         if (kind == 's') return text;
         std::string out;

@@ -1,4 +1,4 @@
-// SHA-256 (FIPS 180-4). Where OpenSSL is at hand, take that.
+// SHA-256 (FIPS 180-4). With OpenSSL at hand, use that.
 #pragma once
 #include <cmath>
 #include <cstdint>

@@ -170,10 +170,10 @@ class FollowVectorEnv(VectorEnv[Observation, NDArray[np.floating[Any]], NDArray[
         )
         return self.agents[robot].follow(self.task.latents[robot], reading).command
 
-    def _restart(self, who: Robots) -> NDArray[np.int64]:
+    def _restart(self, which: Robots) -> NDArray[np.int64]:
         """Start the next episode of some robots (n,); return their seeds (n,)."""
         seeds = np.zeros(self.num_envs, dtype=np.int64)
-        robots = np.flatnonzero(who).tolist()
+        robots = np.flatnonzero(which).tolist()
         for robot in robots:
             seeds[robot] = self._seed(robot, None)
             self.body.restart(robot)
