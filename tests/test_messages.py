@@ -39,6 +39,7 @@ OTHER = (
     *("beyond range", "from the left"),
     "the image of a recorded step is beside it",
     "train one, pixelgait-train follow",
+    "Arguments similar",  # tyro's own
 )
 DESCRIPTIONS = ("<", "The last decision holds, no new one is taken", "The robot ")
 STATE_CAUSES = ("ordered", "stands", "lies")

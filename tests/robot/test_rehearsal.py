@@ -20,7 +20,7 @@ def readings() -> list[Reading]:
     return [replace(walking(step), image=lambda: image) for step in range(STEPS)]
 
 
-def commands(needs_dry_run: bool, wrong: dict[int, Reading]) -> tuple[list[bytes], str | None, int]:
+def commands(warmed: bool, wrong: dict[int, Reading]) -> tuple[list[bytes], str | None, int]:
     """Targets of every step, the fault, and how often the controller looked."""
     controller = load_bundle("iap").controller()
     cache_warmup, found, images = CacheWarmup(controller), [], 0
@@ -29,7 +29,7 @@ def commands(needs_dry_run: bool, wrong: dict[int, Reading]) -> tuple[list[bytes
         result = controller.step(read)
         found.append(result.command.targets.tobytes())
         images += result.image is not None
-        if needs_dry_run:
+        if warmed:
             cache_warmup.run(replace(read, image=unseen), result.latent)
     return found, controller.supervisor.fault, images
 
