@@ -190,7 +190,7 @@ TIMES = [
     Case("joints stamped 0.02 s ago", on("joints", shifted(-0.02)), WALKS),
     Case("joints stamped 3 s ahead", on("joints", shifted(3.0)), says="in the future"),
     Case("one message an hour old", once("joints", shifted(-3600.0)), WALKS),
-    *(Case(f"{sensor} that repeats a stamp", lambda t, s=sensor: repeated_stamp(t, s), says="repeats its stamp", watch_s=4.0) for sensor in ("joints", "imu", "camera")),  # type: ignore[misc]
+    *(Case(f"{sensor} that repeats a stamp", lambda t, s=sensor: repeated_stamp(t, s), says="repeat their stamp", watch_s=4.0) for sensor in ("joints", "imu", "camera")),  # type: ignore[misc]
     Case("a clock that loses a fifth", lambda t: drifting(t, "joints"), says="messages arrive"),
     Case("joints silent for 0.08 s", for_a_while("joints", silent, 0.08), WALKS),
     Case("IMU silent for 0.08 s", for_a_while("imu", silent, 0.08), WALKS),

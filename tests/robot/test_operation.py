@@ -359,7 +359,7 @@ def test_an_age_is_the_worse_of_stamp_and_arrival() -> None:
     assert sensor.age_s(10.03) == pytest.approx(0.05)
     assert not sensor.arrived(100.0, 100.12, 10.1)  # the same once more
     assert sensor.age_s(10.1) == pytest.approx(0.12)
-    assert "repeats" in str(sensor.warning)
+    assert "repeat" in str(sensor.warning)
     assert sensor.arrived(100.1, 100.62, 10.6)
     assert sensor.age_s(10.6) == pytest.approx(0.52)
     assert sensor.warning == "messages arrive 0.52 s late"
