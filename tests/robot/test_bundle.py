@@ -1,4 +1,4 @@
-"""Bundles: what was exported runs as it was trained; what was tampered with is refused by name."""
+"""Bundles: exported policies equal torch; damaged ones are refused by name."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from tests.helpers import change_contract
 NEEDS = "sensor_timeouts needs joints, imu, camera"
 
 
-def test_a_training_run_is_told_from_a_bundle(tmp_path: Path) -> None:
+def test_a_training_run_is_not_a_bundle(tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text("{}")
     with pytest.raises(BundleError, match="is a training run: pixelgait-export makes a bundle of"):
         load_bundle(str(tmp_path))
@@ -55,7 +55,7 @@ def test_onnx_equals_torch_on_a_walk(fixture: str, request: pytest.FixtureReques
     high_level = trained_high_level(folder.parent / "high")
     low_level = trained_low_level(folder.parent / "low")
     graph = LinearGraph(low_level)
-    recording = record(high_level, graph, seed=9001)  # another course than the export's
+    recording = record(high_level, graph, seed=9001)  # not the export's course
     assert len(recording.low_level) > 100
     assert len(recording.high_level) > 3
     for given in recording.high_level:
@@ -72,8 +72,8 @@ def test_onnx_equals_torch_on_a_walk(fixture: str, request: pytest.FixtureReques
         np.testing.assert_allclose(np.exp(1j * phase), np.exp(1j * expected_phase), atol=TOLERANCE)
 
 
-def test_whoever_looks_but_rarely_is_compared_with_torch_on_dozens_of_images() -> None:
-    """As networks do that have not learned: of two images one alone can be told from a constant."""
+def test_a_policy_with_rare_decisions_is_compared_with_torch_on_dozens_of_images() -> None:
+    """Untrained networks decide rarely: two images alone would not show a constant."""
     folder = SHIPPED / "walk" / "low_level"
     recording = record(StraightAhead(), LinearGraph(trained_low_level(folder)), seed=9001)
     assert len(recording.high_level) > 30
@@ -96,9 +96,7 @@ def test_one_changed_byte_is_refused_by_file(copy: Path, file: str, where: float
 
 @pytest.mark.parametrize("depth", [900, 200_000])
 @pytest.mark.parametrize("text", ["[", '{"schema":'])
-def test_a_contract_that_is_nested_without_end_is_refused(
-    copy: Path, text: str, depth: int
-) -> None:
+def test_a_deeply_nested_contract_is_refused(copy: Path, text: str, depth: int) -> None:
     end = {"[": "]", "{": "}"}[text[0]]
     (copy / "contract.json").write_text(depth * text + "1" + depth * end)
     with pytest.raises(BundleError, match=r"contract\.json"):
@@ -120,7 +118,7 @@ def test_a_key_that_is_no_object_is_refused_by_name(copy: Path, key: str, value:
         load_bundle(copy)
 
 
-def test_a_contract_has_these_keys_and_no_others(iap_bundle: Path) -> None:
+def test_a_contract_has_exactly_these_keys(iap_bundle: Path) -> None:
     for folder in (iap_bundle, *SHIPPED.glob("*/")):
         assert json.loads((folder / "contract.json").read_text()).keys() == set(KEYS)
 
@@ -218,7 +216,7 @@ def test_a_contract_that_does_not_fit_is_refused_by_name(
         load_bundle(copy)
 
 
-def test_a_contract_may_be_less_patient(copy: Path) -> None:
+def test_a_contract_may_shorten_sensor_timeouts(copy: Path) -> None:
     shorter = {"ageing_s": 0.02, "stale_s": 0.04, "dead_s": 0.05}
     change_contract(copy, lambda contract: contract["sensor_timeouts"].update(imu=shorter))
     assert load_bundle(copy).controller().supervisor.silent({"imu": 0.06}) == ["imu"]
@@ -259,7 +257,7 @@ def tensors(contract: dict[str, Any], graph: str, side: str) -> dict[str, Any]:
         ),
     ],
 )
-def test_tensors_that_are_not_those_of_the_graph_are_refused_in_one_line(
+def test_tensors_that_differ_from_the_graphs_are_refused_in_one_line(
     copy: Path, graph: str, edit: Callable[..., object], message: str
 ) -> None:
     change_contract(copy, lambda c: edit(tensors(c, graph, "inputs"), tensors(c, graph, "outputs")))
@@ -269,7 +267,7 @@ def test_tensors_that_are_not_those_of_the_graph_are_refused_in_one_line(
 
 
 def test_a_graph_that_this_runtime_cannot_feed_is_refused_in_one_line(copy: Path) -> None:
-    """Contract and graph agree: the low level wants to know something else of the IMU."""
+    """Contract and graph agree, but the low level takes another IMU vector."""
     model = onnx.load(copy / LOW_LEVEL)
     for node in model.graph.node:
         node.input[:] = ["gyroscope" if name == "imu" else name for name in node.input]
@@ -290,15 +288,15 @@ def test_a_graph_that_this_runtime_cannot_feed_is_refused_in_one_line(copy: Path
     assert str(refused.value) == f"{copy / 'contract.json'}: {LOW_LEVEL}: {what}"
 
 
-def test_a_contract_says_how_its_policy_was_trained_to_see() -> None:
+def test_a_contract_has_the_camera_of_its_training() -> None:
     cameras = {name: load_bundle(name).contract["camera"] for name in ("rover", "walk")}
     assert cameras["rover"]["trained_latency_s"] == [0.02, 0.12]
     assert cameras["rover"]["trained_period_s"] == pytest.approx([1 / 30, 1 / 15])
     assert cameras["walk"]["trained_latency_s"] is cameras["walk"]["trained_period_s"] is None
 
 
-def test_soft_legs_that_carry_otherwise_are_not_those_of_the_policy() -> None:
-    """Their pose under load is in the graph: another one would drop the robot, or jerk it up."""
+def test_another_standing_pose_of_soft_legs_is_refused() -> None:
+    """The graph holds the pose under load: another one would drop or jerk the robot."""
     unladen = replace(GO2, carried_kg=0.0)
     with pytest.raises(BundleError, match=r"start\.pose_rad is .*, this runtime stands at"):
         load_bundle("walk-go2", unladen)
@@ -334,8 +332,8 @@ def test_a_robot_stands_up_as_its_contract_says(robot: str) -> None:
     ],
     ids=["of 0 to 1", "channels first", "none"],
 )
-def test_a_policy_sees_images_and_nothing_else(image: Any, said: str) -> None:
-    """Converted without a word, one of 0 to 1 would be as black as night."""
+def test_an_image_of_another_type_is_refused(image: Any, said: str) -> None:
+    """Converted silently, an image of 0 to 1 would be black."""
     with pytest.raises(UserError, match=said):
         load_bundle("iap").high_level(image)
 
@@ -350,7 +348,7 @@ def test_another_robot_is_refused_by_name(copy: Path) -> None:
 
 
 def test_weights_that_do_not_reproduce_the_golden_output_are_refused(copy: Path) -> None:
-    """As if this CPU computed something else: other weights, hashes that fit."""
+    """As if this CPU computed other values: other weights with fitting hashes."""
     model = onnx.load(copy / "low_level.onnx")
     largest = max(model.graph.initializer, key=lambda tensor: len(tensor.raw_data))
     values = np.frombuffer(largest.raw_data, np.float32) + 1e-3
@@ -385,10 +383,10 @@ def test_a_golden_vector_of_another_shape_is_refused_in_one_line(
 
 
 @pytest.mark.slow
-def test_exporting_again_replaces_the_bundle_and_keeps_what_lies_beside(tmp_path: Path) -> None:
+def test_exporting_again_replaces_the_bundle_and_keeps_other_files(tmp_path: Path) -> None:
     bundle = tmp_path / "bundle"
     bundle.mkdir()
-    for name in ("high_level.onnx", ".low_level.onnx.x"):  # as who was killed leaves it
+    for name in ("high_level.onnx", ".low_level.onnx.x"):  # left by a killed export
         (bundle / name).touch()
     make_bundle(tmp_path, "cnn")
     (bundle / "card.md").write_text("about this policy")
@@ -406,7 +404,7 @@ def test_exporting_again_replaces_the_bundle_and_keeps_what_lies_beside(tmp_path
     ("said", "holds"),
     [(100.0, 100), (0.0, 10), (-1e9, 10), (1e9, 800), (np.inf, 800), (np.nan, 10)],
 )
-def test_no_decision_holds_for_longer_or_shorter_than_the_contract_says(
+def test_decision_durations_are_within_the_contract(
     iap_bundle: Path, said: float, holds: int
 ) -> None:
     class Graph:
@@ -418,8 +416,8 @@ def test_no_decision_holds_for_longer_or_shorter_than_the_contract_says(
     assert bundle.high_level(np.zeros(bundle.image_shape, np.uint8)).duration_steps == holds
 
 
-def test_no_decision_is_beyond_what_the_contract_says(iap_bundle: Path) -> None:
-    """Whatever somebody else's graph says: the low level has learned nothing else."""
+def test_latent_commands_are_within_the_contract(iap_bundle: Path) -> None:
+    """Also from foreign graphs: the low level was trained on this range."""
 
     class Graph:
         def run(self, *_: object) -> list[Any]:
@@ -442,7 +440,7 @@ def test_shipped_bundles_load() -> None:
 
 @pytest.mark.parametrize("graph", [HIGH_LEVEL, LOW_LEVEL])
 @pytest.mark.parametrize("folder", [*sorted(SHIPPED.glob("*/")), None])
-def test_graphs_say_nothing_of_the_machine_that_made_them(
+def test_graphs_do_not_name_the_machine_that_made_them(
     folder: Path | None, graph: str, iap_bundle: Path
 ) -> None:
     data = ((folder or iap_bundle) / graph).read_bytes()

@@ -1,4 +1,4 @@
-"""The controller's two rates, and what the supervisor does about each kind of trouble."""
+"""Controller: schedule of decisions, degradation by sensor health; limits of the supervisor."""
 
 from __future__ import annotations
 
@@ -80,15 +80,15 @@ def test_the_high_level_runs_when_its_own_duration_is_over() -> None:
     assert controller.phase[0] == 1.0
 
 
-def test_ahead_is_where_it_looked_when_it_began() -> None:
+def test_ahead_is_the_heading_at_the_first_step() -> None:
     goals: list[np.ndarray] = []
 
     def high_level(image: np.ndarray, goal: np.ndarray, state: object) -> Decision:
         goals.append(goal)
         return Decision(STAND, SHORTEST_STEPS)
 
-    def look(*headings: float) -> list[float]:
-        """Bearings told at so many decisions of one walk."""
+    def bearings_of(*headings: float) -> list[float]:
+        """Bearings given to the high level, one decision per heading."""
         goals.clear()
         controller.reset()
         for i, yaw in enumerate(headings):
@@ -99,9 +99,11 @@ def test_ahead_is_where_it_looked_when_it_began() -> None:
         return [float(goal[1]) for goal in goals]
 
     controller = Controller(high_level, lambda *_: (A1.default_pose_rad, _[3]), Supervisor(A1))
-    np.testing.assert_allclose(look(3.0, 3.1, -3.1, 2.0), (0.0, -0.1, -0.1832, 1.0), atol=1e-4)
-    np.testing.assert_allclose(look(1.0, 0.5), (0.0, 0.5))  # another walk, another ahead
-    assert look(np.nan, 0.7, 0.6) == pytest.approx([0.0, 0.1])  # an IMU that begins late
+    np.testing.assert_allclose(
+        bearings_of(3.0, 3.1, -3.1, 2.0), (0.0, -0.1, -0.1832, 1.0), atol=1e-4
+    )
+    np.testing.assert_allclose(bearings_of(1.0, 0.5), (0.0, 0.5))  # a new episode, a new ahead
+    assert bearings_of(np.nan, 0.7, 0.6) == pytest.approx([0.0, 0.1])  # an IMU that starts late
     controller.go_to(np.array((5.0, 0.0)))
     controller.go_to(None)
     goals.clear()
@@ -109,8 +111,8 @@ def test_ahead_is_where_it_looked_when_it_began() -> None:
     np.testing.assert_array_equal(goals[0], NO_GOAL)
 
 
-def test_nothing_is_decided_by_an_orientation_that_is_not_to_be_believed() -> None:
-    """Of a decision that is due in a single bad step, the last one holds; the next step decides."""
+def test_no_decision_is_made_on_an_untrusted_orientation() -> None:
+    """If a decision is due in a single bad step, the last one holds and the next step decides."""
     turns: list[float] = []
 
     def high_level(image: np.ndarray, goal: np.ndarray, state: object) -> Decision:
@@ -119,21 +121,17 @@ def test_nothing_is_decided_by_an_orientation_that_is_not_to_be_believed() -> No
 
     controller = Controller(high_level, lambda *_: (A1.default_pose_rad, _[3]), Supervisor(A1))
     bad = with_nan("orientation").orientation
-    assert (
-        controller.schedule(replace(reading(0), orientation=bad)).latent.tolist() == STAND.tolist()
-    )
-    latents = [
-        controller.schedule(
-            replace(reading(step), orientation=bad if step == 801 else turned)
-        ).latent
-        for step, turned in enumerate([np.array(upright(0.3))] * 803, 1)
-    ]
+    first = controller.schedule(replace(reading(0), orientation=bad))
+    assert first.latent.tolist() == STAND.tolist()
+    turned = np.array(upright(0.3))
+    rows = [replace(reading(i), orientation=bad if i == 801 else turned) for i in range(1, 804)]
+    latents = [controller.schedule(row).latent for row in rows]
     assert turns == [0.0, 0.0]
     assert [latent[1] for latent in latents] == [0.1] * 801 + [0.2] * 2
 
 
 def test_a_silent_camera_slows_the_robot_to_a_stand() -> None:
-    """The last command holds for half a second, then it stands; it walks on when it sees again."""
+    """The last command holds for half a second, then the robot stands until a new image."""
     latents: list[np.ndarray] = []
     seen: list[int] = []
 
@@ -146,18 +144,18 @@ def test_a_silent_camera_slows_the_robot_to_a_stand() -> None:
         return A1.default_pose_rad, phase
 
     controller = Controller(high_level, low_level, Supervisor(A1))
-    looked = 0
+    images = 0
     for step in range(200):
         last = 20 if 20 <= step < 150 else step  # silent from 0.2 s to 1.5 s
         result = controller.step(replace(reading(step), image=reading(last).image))
-        looked += result.image is not None
+        images += result.image is not None
     standing = [step for step, latent in enumerate(latents) if latent[0] < 0.0]
     assert standing == list(range(80, 150))
     assert seen == [0, 20, 150, 170, 190]
-    assert looked == len(seen)
+    assert images == len(seen)
 
 
-@pytest.mark.parametrize("beyond", [-0.2, 0.0, 0.2])  # joints past their limits, or within
+@pytest.mark.parametrize("beyond", [-0.2, 0.0, 0.2])  # of the joint limits
 def test_commands_keep_joint_limits_and_torque_limits_within_them(beyond: float) -> None:
     angles = A1.default_pose_rad
     if beyond:
@@ -167,7 +165,7 @@ def test_commands_keep_joint_limits_and_torque_limits_within_them(beyond: float)
         for velocities in (moving, still):
             state = replace(reading(), joint_angles=angles, joint_velocities=velocities)
             supervisor = Supervisor(A1)
-            commands = [supervisor.review(state, wild) for _ in range(20)]  # as far as it may go
+            commands = [supervisor.review(state, wild) for _ in range(20)]
             assert supervisor.fault is None
             for command in commands:
                 assert np.all(command.targets >= A1.joint_lower_rad)
@@ -176,11 +174,11 @@ def test_commands_keep_joint_limits_and_torque_limits_within_them(beyond: float)
             inside = (command.targets > A1.joint_lower_rad) & (command.targets < A1.joint_upper_rad)
             assert np.all(np.abs(torque)[inside] <= A1.torque_limit_nm[inside] + 1e-9)
             if beyond and velocities is still:
-                assert np.all(np.sign(torque) == -np.sign(beyond))  # back towards the range
+                assert np.all(np.sign(torque) == -np.sign(beyond))  # towards the range
 
 
 def test_targets_move_no_faster_than_their_speed_limit() -> None:
-    """21 rad/s, 0.21 rad in a control step, from where the joints were at first."""
+    """21 rad/s, 0.21 rad in a control step, beginning at the first reading's joint angles."""
     supervisor = Supervisor(A1)
     last = A1.default_pose_rad
     calm = A1.default_pose_rad + 0.05
@@ -215,7 +213,7 @@ def with_nan(field: str) -> Reading:
         (replace(reading(), orientation=np.zeros(4)), A1.default_pose_rad, "no unit quaternion"),
     ],
 )
-def test_trouble_damps_the_robot_until_reset(
+def test_a_fault_damps_the_robot_until_reset(
     state: Reading, targets: np.ndarray, fault: str
 ) -> None:
     supervisor = Supervisor(A1)
@@ -247,31 +245,32 @@ def test_a_sensor_silent_for_too_long_damps_the_robot(
     assert f"at most {allowed} s" in str(supervisor.fault)
 
 
-def test_timeouts_of_a_links_own_sensors() -> None:
+def test_sensor_timeouts_apply_to_sensors_of_any_name() -> None:
     supervisor = Supervisor(A1, {"motors": SensorTimeouts(0.01, 0.015, 0.02)})
     assert supervisor.silent({"motors": 0.02}) == []
     assert supervisor.silent({"motors": 0.03}) == ["motors"]
 
 
-def test_ages_are_stages_and_the_worst_counts() -> None:
+def test_the_worst_sensor_health_counts() -> None:
     sensor_timeouts = SensorTimeouts(ageing_s=0.1, stale_s=0.2, dead_s=0.3)
     ages = (0.0, 0.1, 0.11, 0.2, 0.21, 0.3, 0.31, np.inf, np.nan)
     assert [int(sensor_timeouts.sensor_health(age)) for age in ages] == [0, 0, 1, 1, 2, 2, 3, 3, 3]
-    assert (
-        SensorTimeouts(0.1, 0.2, 0.05).sensor_health(0.06) is SensorHealth.DEAD
-    )  # the strictest decides
-    supervisor = Supervisor(A1, {"eyes": sensor_timeouts, "motors": SENSOR_TIMEOUTS["joints"]})
+    disordered = SensorTimeouts(0.1, 0.2, 0.05)
+    assert disordered.sensor_health(0.06) is SensorHealth.DEAD  # the strictest decides
+    supervisor = Supervisor(A1, {"lidar": sensor_timeouts, "motors": SENSOR_TIMEOUTS["joints"]})
     assert supervisor.sensor_health({}) is SensorHealth.FRESH
-    assert supervisor.sensor_health({"eyes": 0.15, "motors": 0.0}) is SensorHealth.AGEING
-    assert supervisor.sensor_health({"eyes": 0.15, "motors": 0.07}) is SensorHealth.STALE
+    assert supervisor.sensor_health({"lidar": 0.15, "motors": 0.0}) is SensorHealth.AGEING
+    assert supervisor.sensor_health({"lidar": 0.15, "motors": 0.07}) is SensorHealth.STALE
 
 
 @pytest.mark.parametrize("turn", [-1.0, 1.0])
 @pytest.mark.parametrize("sensor", SENSOR_TIMEOUTS)
-def test_what_is_ageing_holds_and_what_is_stale_slows_to_a_stand(sensor: str, turn: float) -> None:
+def test_an_ageing_sensor_holds_the_decision_and_a_stale_one_slows_to_a_stand(
+    sensor: str, turn: float
+) -> None:
     looked: list[int] = []
     latents: list[np.ndarray] = []
-    requested: list[np.ndarray] = []  # before the heading is held
+    requested: list[np.ndarray] = []  # before the heading hold
 
     def high_level(image: np.ndarray, *_: object) -> Decision:
         looked.append(int(image[0, 0, 0]))
@@ -282,50 +281,30 @@ def test_what_is_ageing_holds_and_what_is_stale_slows_to_a_stand(sensor: str, tu
         return A1.default_pose_rad, phase
 
     controller = Controller(high_level, low_level, Supervisor(A1))
-    sensor_timeouts = SENSOR_TIMEOUTS[sensor]
-    ages = {
-        SensorHealth.AGEING: sensor_timeouts.stale_s,
-        SensorHealth.STALE: sensor_timeouts.dead_s,
-    }
+    ageing_s, stale_s = SENSOR_TIMEOUTS[sensor].stale_s, SENSOR_TIMEOUTS[sensor].dead_s
     for step in range(150):
-        sensor_health = (
-            SensorHealth.AGEING
-            if 45 <= step < 60
-            else SensorHealth.STALE
-            if 60 <= step < 100
-            else None
-        )
-        controller.step(reading(step), {sensor: ages[sensor_health] if sensor_health else 0.0})
-        requested.append(controller.followed)
-    assert looked == [
-        0,
-        10,
-        20,
-        30,
-        40,
-        100,
-        110,
-        120,
-        130,
-        140,
-    ]  # nothing is decided by what is old
+        age_s = ageing_s if 45 <= step < 60 else stale_s if 60 <= step < 100 else 0.0
+        result = controller.step(reading(step), {sensor: age_s})
+        assert result.latent is not None
+        requested.append(result.latent)
+    assert looked == [*range(0, 50, 10), *range(100, 150, 10)]  # no decision on old data
     speeds = np.array([commanded(latent)[0] for latent in latents])
     assert (speeds[:60] == MAX_SPEED_M_PER_S).all()
     assert (np.diff(speeds[59:91]) <= 0.0).all()
-    assert np.abs(np.diff(speeds[59:100])).max() < 0.05  # it slows, it does not stop dead
+    assert np.abs(np.diff(speeds[59:100])).max() < 0.05  # gradually
     assert (speeds[90:100] == 0.0).all()
     assert (speeds[100:] == MAX_SPEED_M_PER_S).all()
-    turns = np.array([commanded(latent)[1] for latent in requested]) * turn  # to its side positive
+    turns = np.array([commanded(latent)[1] for latent in requested]) * turn  # its side positive
     assert (turns[:60] == MAX_YAW_RATE_RAD_PER_S).all()
-    slowing = np.linspace(MAX_YAW_RATE_RAD_PER_S, 0.0, 31)  # by as much in every step of 0.3 s
+    slowing = np.linspace(MAX_YAW_RATE_RAD_PER_S, 0.0, 31)  # linear, within 0.3 s
     np.testing.assert_allclose(turns[59:90], slowing, atol=1e-9)
     assert (turns >= 0.0).all()  # never to the other side
     assert (turns[90:100] == 0.0).all()
     assert (turns[100:] == MAX_YAW_RATE_RAD_PER_S).all()
 
 
-def test_what_is_never_fresh_does_not_walk_on_unseeing() -> None:
-    """A camera that is always late; and one whose newest image is a little less old for once."""
+def test_a_camera_that_is_never_fresh_stops_the_robot() -> None:
+    """A camera that is always late, even if one image is older for once."""
     latents: list[np.ndarray] = []
 
     def low_level(latent, imu, joints, phase):  # noqa: ANN001, ANN202
@@ -346,7 +325,7 @@ def test_what_is_never_fresh_does_not_walk_on_unseeing() -> None:
     assert commanded(latents[-1])[0] == MAX_SPEED_M_PER_S
 
 
-def test_a_walk_that_begins_with_old_images_stands_until_there_are_new_ones() -> None:
+def test_an_episode_that_begins_with_old_images_stands_until_there_are_new_ones() -> None:
     latents: list[np.ndarray] = []
 
     def low_level(latent, imu, joints, phase):  # noqa: ANN001, ANN202
@@ -360,7 +339,7 @@ def test_a_walk_that_begins_with_old_images_stands_until_there_are_new_ones() ->
     assert all(commanded(latent)[0] > 0.0 for latent in latents[10:])
 
 
-def test_a_driver_by_hand_is_slowed_by_stale_joints_too() -> None:
+def test_stale_joints_slow_external_velocity_commands_as_well() -> None:
     latents: list[np.ndarray] = []
 
     def low_level(latent, imu, joints, phase):  # noqa: ANN001, ANN202
@@ -375,9 +354,9 @@ def test_a_driver_by_hand_is_slowed_by_stale_joints_too() -> None:
     assert speeds[10] < 0.55
 
 
-def test_following_moves_the_robot_without_looking() -> None:
+def test_follow_moves_the_robot_without_the_high_level() -> None:
     def high_level(image: np.ndarray, *_: object) -> Decision:
-        raise AssertionError("nobody should have looked")
+        raise AssertionError("the high level must not run")
 
     latents: list[np.ndarray] = []
 
@@ -398,8 +377,8 @@ def seen_at(x: float, y: float, heading: float, step: int = 0) -> Reading:
     return replace(reading(step), odometry=np.array((x, y, heading)))
 
 
-def told(goals: list[np.ndarray], states: list[object]) -> Controller:
-    """A controller whose high level notes goals and states, and counts in its state."""
+def recording_controller(goals: list[np.ndarray], states: list[object]) -> Controller:
+    """A controller whose high level records goals and states, and counts in its state."""
 
     def high_level(image: np.ndarray, goal: np.ndarray, state: np.ndarray | None) -> Decision:
         goals.append(goal)
@@ -412,20 +391,20 @@ def told(goals: list[np.ndarray], states: list[object]) -> Controller:
 
 def test_a_goal_is_distance_and_bearing_left_positive() -> None:
     goals: list[np.ndarray] = []
-    controller = told(goals, [])
+    controller = recording_controller(goals, [])
     controller.schedule(seen_at(0.0, 0.0, 0.0))
-    assert goals[-1].tolist() == [np.inf, 0.0]  # nowhere to go but ahead
+    assert goals[-1].tolist() == [np.inf, 0.0]  # straight ahead
     controller.go_to(np.array((1.0, 3.0)))
     controller.schedule(seen_at(1.0, 1.0, 0.0))
     np.testing.assert_allclose(goals[-1], (2.0, np.pi / 2))
     controller.go_to(np.array((-2.0, 1.0)))
     controller.schedule(seen_at(1.0, 1.0, -3.0))
-    np.testing.assert_allclose(goals[-1], (3.0, 3.0 - np.pi))  # the short way round
+    np.testing.assert_allclose(goals[-1], (3.0, 3.0 - np.pi))  # the smaller angle
 
 
-def test_what_is_remembered_ends_with_the_way() -> None:
+def test_a_new_goal_resets_the_recurrent_state() -> None:
     states: list[object] = []
-    controller = told([], states)
+    controller = recording_controller([], states)
     controller.go_to(np.array((9.0, 0.0)))
     for step in range(30):
         controller.schedule(seen_at(0.0, 0.0, 0.0, step))
@@ -434,14 +413,14 @@ def test_what_is_remembered_ends_with_the_way() -> None:
     controller.schedule(seen_at(0.0, 0.0, 0.0, 30))
     assert states[3:] == [None]
     frozen = seen_at(0.0, 0.0, 0.0, 30)
-    for _ in range(30):  # no new image: nothing new to remember either
+    for _ in range(30):  # no new image, so no update
         controller.schedule(frozen)
     assert len(states) == 4
 
 
 @pytest.mark.parametrize(("every", "late"), [(50, 0), (50, 5), (30, 5), (3, 2)])
-def test_what_is_remembered_advances_once_per_image_looked_at(every: int, late: int) -> None:
-    """By a camera of 2 Hz too: between two images a decision holds, and the robot walks on."""
+def test_the_recurrent_state_updates_once_per_processed_image(every: int, late: int) -> None:
+    """With a camera of 2 Hz as well: between two images the decision holds."""
     seen: list[int] = []
     states: list[float] = []
     speeds: list[float] = []
@@ -457,19 +436,19 @@ def test_what_is_remembered_advances_once_per_image_looked_at(every: int, late: 
 
     controller = Controller(high_level, low_level, Supervisor(A1))
     for step in range(250):
-        shot = max(0, (step - late) // every * every)  # the newest image there is
+        shot = max(0, (step - late) // every * every)  # the newest image
         state = replace(reading(step), image=reading(shot).image)
         controller.step(state, {CAMERA: 0.01 * (step - shot)})
     assert states == list(range(len(seen)))
-    if every > 20:  # longer than a decision lasts
-        assert set(np.diff(seen)) == {every}  # none twice, none missed
+    if every > 20:  # longer than a decision
+        assert set(np.diff(seen)) == {every}  # each once
     else:
-        assert len(seen) == 13  # of 83: those that came while a decision held are never looked at
+        assert len(seen) == 13  # of 83: images during a decision are not used
     assert min(speeds) > 0.8 * MAX_SPEED_M_PER_S
 
 
 @pytest.mark.parametrize(("stale_s", "stands_after_s"), [(0.5, 0.6), (1.5, 1.6)])
-def test_it_walks_on_without_a_new_image_for_as_long_as_it_is_told_to(
+def test_the_robot_walks_without_a_new_image_until_the_camera_timeout(
     stale_s: float, stands_after_s: float
 ) -> None:
     sensor_timeouts = {**SENSOR_TIMEOUTS, "camera": SensorTimeouts(0.3, stale_s, 2.0)}
@@ -477,25 +456,22 @@ def test_it_walks_on_without_a_new_image_for_as_long_as_it_is_told_to(
     still = A1.default_pose_rad, np.zeros(1)
     controller = Controller(lambda *_: ahead, lambda *_: still, Supervisor(A1, sensor_timeouts))
     image = reading(0).image()
-    walked = [
-        controller.schedule(replace(reading(step), image=lambda: image)).latent.tolist()
-        != STAND.tolist()
-        for step in range(200)
-    ]
+    rows = [replace(reading(step), image=lambda: image) for step in range(200)]
+    walked = [controller.schedule(row).latent.tolist() != STAND.tolist() for row in rows]
     assert 0.01 * walked.index(False) == pytest.approx(stands_after_s, abs=0.1)
     assert not any(walked[walked.index(False) :])
 
 
-def test_at_its_destination_and_without_odometry_it_stands() -> None:
+def test_the_robot_stands_at_its_goal_and_without_odometry() -> None:
     goals: list[np.ndarray] = []
-    controller = told(goals, [])
+    controller = recording_controller(goals, [])
     controller.go_to(np.array((2.0, 0.0)))
     stand = latent_for(0.0, 0.0).tolist()
     assert controller.schedule(seen_at(0.0, 0.0, 0.0, 0)).latent.tolist() != stand
-    assert controller.schedule(reading(1)).latent.tolist() == stand  # nobody knows where it is
+    assert controller.schedule(reading(1)).latent.tolist() == stand  # its position is unknown
     assert controller.schedule(seen_at(np.nan, 0.0, 0.0, 2)).latent.tolist() == stand
     assert controller.schedule(seen_at(0.5, 0.0, 0.0, 3)).latent.tolist() != stand
-    assert len(goals) == 2  # it has looked again before it went on
+    assert len(goals) == 2  # a new decision before it walks on
     assert controller.schedule(seen_at(1.8, 0.0, 0.0, 4)).latent.tolist() == stand
     assert controller.arrived
     assert controller.schedule(seen_at(1.0, 0.0, 0.0, 5)).latent.tolist() == stand  # pushed away
@@ -506,8 +482,8 @@ def test_at_its_destination_and_without_odometry_it_stands() -> None:
 
 @pytest.mark.parametrize("bad", [1.0, -1.0, 30.0])
 @pytest.mark.parametrize("policy", ["walk", "walk-go2", "walk-mini-cheetah"])
-def test_a_reading_that_is_not_believed_moves_no_leg(policy: str, bad: float) -> None:
-    """Not the other joints either, whose targets depend on all that is read."""
+def test_an_untrusted_reading_moves_no_leg(policy: str, bad: float) -> None:
+    """The other joints do not move either, though their targets depend on all readings."""
     bundle = load_bundle(policy)
 
     def walk(bad: float) -> np.ndarray:
@@ -515,7 +491,7 @@ def test_a_reading_that_is_not_believed_moves_no_leg(policy: str, bad: float) ->
         for step in range(240):
             seen = q + 1e-4 * np.sin(step + np.arange(12))
             seen[1] += bad * (200 <= step < 204)
-            rate = 1e-3 * np.sin((step, 0.0, 0.0))  # of an IMU that is not frozen
+            rate = 1e-3 * np.sin((step, 0.0, 0.0))  # an IMU that is not frozen
             shown = replace(reading(step), joint_angles=seen, angular_velocity=rate)
             command = controller.follow(latent_for(0.3, 0.0), shown).command
             assert controller.supervisor.fault is None
@@ -526,7 +502,7 @@ def test_a_reading_that_is_not_believed_moves_no_leg(policy: str, bad: float) ->
     assert np.max(walk(bad)) < np.max(walk(0.0)) + 0.02
 
 
-def test_ahead_is_where_a_believable_orientation_says_it_is() -> None:
+def test_ahead_is_taken_from_a_trusted_orientation() -> None:
     bearings: list[float] = []
 
     def high_level(image: np.ndarray, goal: np.ndarray, state: object) -> Decision:
@@ -539,5 +515,5 @@ def test_ahead_is_where_a_believable_orientation_says_it_is() -> None:
         orientation = np.zeros(4) if step == 1 else np.array(upright(2.0))
         controller.step(replace(reading(step), orientation=orientation))
         if step == 0:
-            controller.begin()  # on a robot that stands already
+            controller.begin()  # an episode begins, the robot stands already
     assert np.abs(bearings).max() < 1e-9

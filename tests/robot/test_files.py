@@ -1,4 +1,4 @@
-"""Files: replaced whole or not at all, and as private as they were."""
+"""Files: atomic replacement, unchanged permissions."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from pixelgait.robot.files import replacing, require_writable, write_atomic
 
 @pytest.fixture
 def private() -> Iterator[None]:
-    """A user who lets nobody else read what is new."""
+    """A user whose new files are private."""
     before = os.umask(0o077)
     yield
     os.umask(before)
 
 
-def test_a_file_that_is_not_finished_replaces_nothing(tmp_path: Path) -> None:
+def test_an_unfinished_file_replaces_nothing(tmp_path: Path) -> None:
     path = tmp_path / "new" / "walk.rrd"
 
     def write(text: str, error: str = "") -> None:
@@ -38,7 +38,7 @@ def test_a_file_that_is_not_finished_replaces_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("private")
 @pytest.mark.parametrize("mode", [0o600, 0o640, 0o664, 0o444])
-def test_who_may_read_and_write_a_file_stays(tmp_path: Path, mode: int) -> None:
+def test_permissions_of_a_replaced_file_stay(tmp_path: Path, mode: int) -> None:
     path = tmp_path / "new.json"
     write_atomic(path, b"first")
     assert path.stat().st_mode & 0o777 == 0o600

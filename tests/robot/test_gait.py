@@ -1,4 +1,4 @@
-"""The gait generator against its equations, against torch, and on the simulated robot."""
+"""Gait generator: against its equations, against torch, and on a simulated robot."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_legs_spend_the_duty_factor_in_stance_and_diagonal_legs_move_together() 
 
 
 def leg_poses(phase: float, **changes: float) -> np.ndarray:
-    """Leg poses (4, 3) of a whole step."""
+    """Leg poses (4, 3) at step scale 1."""
     return np.asarray(gait.leg_poses(A1, np.array([phase]), parameters(**changes))).reshape(4, 3)
 
 
@@ -69,7 +69,7 @@ def test_poses_follow_the_published_equations() -> None:
 
 
 def test_feet_leave_and_meet_the_ground_at_rest() -> None:
-    """The paper's sine would move the leg's length by 0.5 rad per rad of phase there."""
+    """With the paper's sine the extension would change by 0.5 rad per rad of phase there."""
     step = 1e-3
     for end in (np.pi, 2 * np.pi):  # of FR's swing
         inside = end + step if end == np.pi else end - step
@@ -77,7 +77,7 @@ def test_feet_leave_and_meet_the_ground_at_rest() -> None:
         assert abs(moved) < 1e-3 * step
 
 
-def test_who_is_told_to_stand_keeps_the_default_pose() -> None:
+def test_a_stand_command_keeps_the_default_pose() -> None:
     rng = np.random.default_rng(3)
     for _ in range(20):
         low_level = LinearLowLevel.from_weights(A1, rng.standard_normal(LOW_LEVEL_WEIGHTS))
@@ -88,7 +88,7 @@ def test_who_is_told_to_stand_keeps_the_default_pose() -> None:
         assert following != phase
 
 
-def test_the_share_of_a_step_grows_with_the_command() -> None:
+def test_the_step_scale_grows_with_the_command() -> None:
     assert step_scale(STAND) == 0.0
     assert step_scale(latent_for(speed=0.06, yaw_rate=0.0)) == pytest.approx(1.0)
     assert step_scale(latent_for(speed=0.0, yaw_rate=-0.1)) == pytest.approx(1.0)
@@ -99,21 +99,21 @@ def test_the_share_of_a_step_grows_with_the_command() -> None:
     assert mirrored == half
 
 
-def test_who_bears_the_weight() -> None:
+def test_legs_in_stance_bear_the_weight() -> None:
     def shares(phase: float, duty: float, step: float = 1.0) -> list[float]:
         return gait.loads(np.array([phase]), duty, step).tolist()
 
     assert shares(np.pi / 2, 0.5) == pytest.approx([0.5, 0.0, 0.0, 0.5])  # FR and RL stand
     assert shares(3 * np.pi / 2, 0.5) == pytest.approx([0.0, 0.5, 0.5, 0.0])
-    assert shares(np.pi / 2, 0.5, step=0.0) == [0.25] * 4  # all do
+    assert shares(np.pi / 2, 0.5, step=0.0) == [0.25] * 4  # all legs
     for phase in np.linspace(0.0, 2 * np.pi, 100):
-        assert sum(shares(phase, 0.6)) == pytest.approx(1.0)  # somebody always does
-        assert sum(shares(phase, 0.4)) <= 1.0  # nobody in between
+        assert sum(shares(phase, 0.6)) == pytest.approx(1.0)  # some leg always does
+        assert sum(shares(phase, 0.4)) <= 1.0  # none in between
     ends = [shares(phase, 0.5)[0] for phase in (1e-6, np.pi - 1e-6)]
-    assert ends == pytest.approx([0.0, 0.0], abs=1e-5)  # taken, and given back, little by little
+    assert ends == pytest.approx([0.0, 0.0], abs=1e-5)  # gradually
 
 
-def test_a_surplus_is_what_the_knees_give_way_beyond_the_weight() -> None:
+def test_the_surplus_is_the_knees_error_beyond_the_weight() -> None:
     """A Go2's knee under all of 15.2 kg: 149 N at 0.167 m over 40 Nm/rad, 0.62 rad."""
     knees = np.arange(2, 12, 3)
     surplus, behind = np.zeros(1), np.zeros(12)
@@ -121,7 +121,7 @@ def test_a_surplus_is_what_the_knees_give_way_beyond_the_weight() -> None:
     for _ in range(300):
         surplus = gait.surplus(GO2, surplus, behind, 0.01)
     assert surplus == pytest.approx(0.2 * (1.0 - np.exp(-3.0)), abs=2e-3)  # after 3 time constants
-    for lifted, bound in ((0.0, -0.5), (5.0, 1.0)):  # none of the weight, and far too much
+    for lifted, bound in ((0.0, -0.5), (5.0, 1.0)):  # no weight, and far too much
         for _ in range(2000):
             surplus = gait.surplus(GO2, surplus, lifted * behind, 0.01)
         assert surplus == bound
@@ -200,7 +200,7 @@ def walk(body: PyBulletBody, **changes: float) -> np.ndarray:
 
 
 def test_the_a1_walks_and_turns_open_loop(body: PyBulletBody) -> None:
-    assert walk(body, stride_m=0.07)[0] > 1.0  # 0.5 m/s measured
+    assert walk(body, stride_m=0.07)[0] > 1.0  # 0.5 m/s was measured
     assert walk(body, stride_m=-0.05)[0] < -0.5
     left = walk(body, turn_rad=0.15)
     assert np.hypot(*left[:2]) < 0.3  # on the spot
@@ -220,6 +220,6 @@ def test_the_a1_stands_still_on_its_default_pose(body: PyBulletBody) -> None:
     assert z == pytest.approx(0.262, abs=0.01)
 
 
-def test_legs_are_named_in_the_order_of_the_trot() -> None:
+def test_legs_are_in_the_order_of_the_trot() -> None:
     assert LEGS == ("FR", "FL", "RR", "RL")
     assert [name[:2] for name in A1.joint_names[::3]] == list(LEGS)

@@ -1,4 +1,4 @@
-"""The heading hold: a robot that turns too little, too much or by itself ends where it should."""
+"""Heading hold: a robot that turns too little, too much or by itself reaches its heading."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ DT_S = 0.01
 
 
 class Turner:
-    """A robot that turns by a share of what it is told, and drifts; see `turn`."""
+    """A robot that turns by a share of the command, and drifts."""
 
     def __init__(self, gain: float = 1.0, drift_rad_per_s: float = 0.0, yaw: float = 0.0) -> None:
         self.hold, self.gain, self.drift, self.yaw = HeadingHold(), gain, drift_rad_per_s, yaw
         self.rates: list[float] = []
 
     def turn(self, latent: np.ndarray, seconds: float) -> float:
-        """How far it has turned [rad]."""
+        """The angle it has turned [rad]."""
         total = 0.0
         for _ in range(round(seconds / DT_S)):
             corrected = self.hold.corrected(latent, np.array(upright(self.yaw)))
@@ -34,17 +34,17 @@ class Turner:
 
 
 @pytest.mark.parametrize(("gain", "drift"), [(1.0, 0.0), (0.8, 0.0), (1.25, 0.0), (1.0, 0.15)])
-def test_it_turns_as_far_as_it_was_told(gain: float, drift: float) -> None:
-    turner = Turner(gain, drift, yaw=3.0)  # across the seam at pi
-    turner.turn(latent_for(0.3, 0.8), 3.0)  # until it has settled
+def test_the_robot_turns_as_far_as_commanded(gain: float, drift: float) -> None:
+    turner = Turner(gain, drift, yaw=3.0)  # across pi
+    turner.turn(latent_for(0.3, 0.8), 3.0)  # to settle
     assert turner.turn(latent_for(0.3, 0.8), 5.0) == pytest.approx(0.8 * 5.0, abs=0.02)
 
 
-def test_it_walks_straight_on_and_right_and_left_are_alike() -> None:
+def test_it_walks_straight_ahead_and_is_left_right_symmetric() -> None:
     turners = [Turner(drift_rad_per_s=drift) for drift in (0.1, -0.1)]
     for turner in turners:
         turner.turn(latent_for(0.6, 0.0), 10.0)
-        assert abs(turner.yaw) < 0.06  # the drift over the gain: no more however long it lasts
+        assert abs(turner.yaw) < 0.06  # drift over gain, at any time
     assert turners[0].yaw == pytest.approx(-turners[1].yaw)
 
 
@@ -55,7 +55,7 @@ def test_a_turn_begins_without_overshoot() -> None:
     assert max(turner.rates[100:]) < 1.1
 
 
-def test_a_stand_is_left_alone_and_forgets() -> None:
+def test_a_stand_is_not_corrected_and_resets_the_error() -> None:
     turner = Turner(gain=0.5)
     turner.turn(latent_for(0.0, 1.0), 2.0)
     assert turner.hold.error_rad > 0.1
@@ -63,13 +63,13 @@ def test_a_stand_is_left_alone_and_forgets() -> None:
     assert turner.hold.error_rad == 0.0
 
 
-def test_held_against_a_wall_it_asks_for_no_more_than_its_limit() -> None:
+def test_the_correction_is_limited_when_a_wall_holds_the_robot() -> None:
     turner = Turner(gain=0.0)
     turner.turn(latent_for(0.3, 0.5), 30.0)
     assert turner.hold.error_rad == HeadingHold.MOST_RAD
 
 
-def test_a_heading_that_jumps_or_is_none_changes_nothing() -> None:
+def test_a_heading_that_jumps_or_is_nan_changes_nothing() -> None:
     hold, ahead = HeadingHold(), latent_for(0.6, 0.0)
     for orientation in ((0.0, 0.0, 0.0, 1.0), upright(2.0), (math.nan,) * 4, upright(2.0)):
         np.testing.assert_array_equal(hold.corrected(ahead, np.array(orientation)), ahead)

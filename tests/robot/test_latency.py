@@ -39,7 +39,7 @@ def test_percentiles_are_exact_within_one_percent(scale_ns: int) -> None:
     assert row["count"] == 20_000
 
 
-def test_extremes_are_counted_not_lost() -> None:
+def test_extremes_are_counted() -> None:
     histogram = Histogram()
     for ns in (-5, 0, 1, 2**50):
         histogram.record(ns)
@@ -50,7 +50,7 @@ def test_extremes_are_counted_not_lost() -> None:
 CONTRACT = {"name": "test", "sha256": "0" * 64}
 
 
-def test_the_report_keeps_its_schema_and_knows_its_machine() -> None:
+def test_the_report_has_its_schema_and_the_machine() -> None:
     profiler = LatencyProfiler(0.01, ("imu/data",))
     for _ in range(3):
         profiler.start()
@@ -77,8 +77,8 @@ def test_the_report_keeps_its_schema_and_knows_its_machine() -> None:
     assert "low_level" in format_table(report)
 
 
-def test_a_step_is_computed_in_the_sum_of_its_own_stages(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No more than any step took, whatever its stages took in other steps."""
+def test_compute_is_the_sum_of_stages_of_the_same_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its maximum is that of a single step, not the sum of the stages' maxima."""
     profiler, now = LatencyProfiler(0.01, ()), 0
     with monkeypatch.context() as patched:
         patched.setattr(time, "monotonic_ns", lambda: now)
@@ -97,7 +97,7 @@ def test_a_step_is_computed_in_the_sum_of_its_own_stages(monkeypatch: pytest.Mon
 
 
 class Clocks:
-    """All that a `StallWatch` looks at, set by hand: `time`, garbage collected, schedstat."""
+    """The clocks of a `StallWatch`, set by the test: `time`, garbage collection, schedstat."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now_ns = self.total_ns = self.waited_ns = self.computed_ns = 0
@@ -120,17 +120,17 @@ class Clocks:
 
 
 def test_the_largest_share_of_a_late_step_is_its_cause(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who publishes or collects garbage computes as well: that is nobody's own code."""
+    """Publishing and garbage collection use processor time, which is not own code."""
     clocks, watch = Clocks(monkeypatch), StallWatch(10_000_000)
     watch.begin()
     for took, collected, waited, published, computed in (  # [ms]
-        (15, 0, 0, 0, 15),  # late by no more than half a period
+        (15, 0, 0, 0, 15),  # late by half a period at most
         (100, 60, 10, 5, 75),
         (90, 5, 60, 5, 15),
         (95, 10, 5, 60, 75),
         (85, 5, 5, 5, 43),
         (80, 5, 5, 5, 15),
-        (50, 30, 0, 0, 30),  # garbage once more, for not so long
+        (50, 30, 0, 0, 30),  # garbage again, shorter
     ):
         clocks.now_ns += 1_000_000 * took
         clocks.total_ns += 1_000_000 * collected
@@ -147,8 +147,8 @@ def test_the_largest_share_of_a_late_step_is_its_cause(monkeypatch: pytest.Monke
     }
 
 
-def test_what_held_a_loop_up_is_named() -> None:
-    """By the system's own clocks, for so long that a busy machine does not matter."""
+def test_the_cause_of_a_stall_is_named() -> None:
+    """With the real clocks; the stalls are long enough for a busy machine."""
     watch = StallWatch(10_000_000)
 
     def own_code() -> None:
@@ -179,7 +179,7 @@ def test_what_held_a_loop_up_is_named() -> None:
             hold_up()
             watch.begin()
         found = {name for name, count in watch.counts.items() if count > before[name]}
-        assert cause in found or found == {"scheduler"}  # a machine that lends no core
+        assert cause in found or found == {"scheduler"}  # a busy machine
         assert all(watch.summary()[name]["max_us"] > 1e5 for name in found)
 
 
@@ -216,7 +216,7 @@ def test_histograms_hold_every_sample_below_their_edges() -> None:
         assert (np.array(samples) <= 1e3 * edge).sum() == count
 
 
-def test_what_the_system_does_not_grant_is_said() -> None:
+def test_a_refused_real_time_setting_is_reported() -> None:
     assert "not bound to cores [4095]" in str(pin([4095]))
     assert "there are 0" in str(pin([]))
     code = """
@@ -233,7 +233,7 @@ print(lock_memory())
 
 
 class Publisher:
-    """A node that publishes, and what it has published last."""
+    """A node with a publisher, and its last message."""
 
     def create_publisher(self, kind: type, topic: str, depth: int) -> Publisher:
         assert (kind.__name__, topic) == ("Float64MultiArray", "~/latency")
@@ -247,8 +247,8 @@ class Publisher:
         self.rows = dict(zip(names, rows, strict=True))
 
 
-def test_the_live_table_tells_of_what_was_measured_since_the_last_one() -> None:
-    """What a profiler that has begun anew has counted is new, however little it is."""
+def test_the_live_table_covers_the_time_since_the_last_one() -> None:
+    """After a reset of the profiler all its counts are new."""
     from pixelgait.robot.ros.monitoring.status_topics import LatencyTopic
 
     publisher, profiler = Publisher(), LatencyProfiler(0.01, ())

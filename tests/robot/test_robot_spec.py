@@ -1,4 +1,4 @@
-"""Every robot's specification against the model it is loaded from."""
+"""Robot specifications against the models of the simulators."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from pixelgait.sim.engines.pybullet_client import pybullet
 from pixelgait.sim.engines.urdf import find_urdf
 from pixelgait.sim.scenes.flat import FlatGround
 
-# What the makers say, with battery: Unitree, MIT.
+# Manufacturers' masses with battery: Unitree, MIT.
 MASS_KG = {"a1": 12.0, "mini_cheetah": 9.0, "laikago": 25.0, "go2": 15.0}
 
 
@@ -68,7 +68,7 @@ def test_joints_are_those_of_the_urdf_leg_by_leg(body: PyBulletBody) -> None:
 def test_limits_are_those_of_the_urdf(spec: RobotSpec) -> None:
     root = ElementTree.parse(find_urdf(spec)).getroot()
     limits = [root.find(f"joint[@name='{name}']/limit").attrib for name in spec.joint_names]
-    # What is known to be lower on the robot than in the URDF says so in the specification.
+    # Limits lower on the robot than in the URDF are named in the specification.
     lower = {"a1": 33.5}.get(spec.name, np.inf)
     efforts = [min(float(x["effort"]), lower) for x in limits]
     np.testing.assert_allclose(spec.torque_limit_nm, efforts)
@@ -81,7 +81,7 @@ def test_limits_are_those_of_the_urdf(spec: RobotSpec) -> None:
 
 
 def test_the_mini_cheetahs_urdf_has_no_limits() -> None:
-    """So the specification's are not its, and nobody needs to compare them."""
+    """The specification's limits come from elsewhere and are not compared."""
     root = ElementTree.parse(find_urdf(MINI_CHEETAH)).getroot()
     assert not list(root.iter("limit"))
 
@@ -94,7 +94,7 @@ def test_every_link_has_the_inertia_of_a_rigid_body(body: PyBulletBody) -> None:
         assert info[0] == 0.0 or 0.0 < large <= small + middle
 
 
-def test_no_foot_grips_better_than_those_that_training_has(body: PyBulletBody) -> None:
+def test_feet_have_the_friction_of_training(body: PyBulletBody) -> None:
     most = Randomisation().friction[1]
     index = {row[12].decode(): row[0] for row in joint_info(body)}
     for name in body.spec.foot_links:
@@ -140,11 +140,11 @@ def test_leg_poses_mean_the_same_for_every_robot(body: PyBulletBody) -> None:
 
 
 def test_offsets_of_a_load_are_its_torques_over_the_stiffness(body: PyBulletBody) -> None:
-    """J^T F: what a leg that turns a joint lifts of the weight (4, 3), here by differences."""
+    """J^T F (4, 3) by finite differences of the foot's height."""
     spec = body.spec
     body.reset(0)
     at, step = feet(body), 1e-3
-    lowered = np.zeros((12, 4))  # by how much a turn of each joint lowers each foot [m/rad]
+    lowered = np.zeros((12, 4))  # lowering of each foot by each joint [m/rad]
     for joint in range(12):
         turned = np.linalg.solve(joint_map(spec), step * np.eye(12)[joint])
         lowered[joint] = (at - feet(body, tuple(turned)))[:, 2] / step
@@ -154,7 +154,7 @@ def test_offsets_of_a_load_are_its_torques_over_the_stiffness(body: PyBulletBody
 
 
 @pytest.mark.parametrize(("spec", "sag_m"), [(GO2, 0.01), (MINI_CHEETAH, 0.008)])
-def test_soft_legs_stand_as_high_as_they_shall(spec: RobotSpec, sag_m: float) -> None:
+def test_soft_legs_stand_at_their_height(spec: RobotSpec, sag_m: float) -> None:
     """Without the offset a Go2 would stand 1.5 cm lower, a Mini Cheetah 1 cm."""
     body, zeros = PyBulletBody(spec, FlatGround()), np.zeros(12)
     heights = []
@@ -169,8 +169,8 @@ def test_soft_legs_stand_as_high_as_they_shall(spec: RobotSpec, sag_m: float) ->
     assert heights[1] == pytest.approx(spec.stand_height_m, abs=0.005)
 
 
-def test_a_level_base_reads_level(body: PyBulletBody) -> None:
-    """PyBullet's own frame of the A1's trunk is pitched by 0.7 degrees; readings must not be."""
+def test_a_level_base_has_a_level_imu(body: PyBulletBody) -> None:
+    """PyBullet's inertial frame of the A1's trunk is pitched by 0.7 degrees; readings are not."""
     reading = body.reset(0)
     np.testing.assert_allclose(imu_vector(reading), 0.0, atol=1e-6)
     body.place((1.0, 2.0, 3.0), (0.0, np.sin(0.1), 0.0, np.cos(0.1)))

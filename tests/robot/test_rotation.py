@@ -30,7 +30,7 @@ def about(axis: int, angle: float) -> tuple[np.ndarray, np.ndarray]:
 
 
 def product(one: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """Of two quaternions xyzw."""
+    """Product of two quaternions xyzw."""
     a, b = one[:3], other[:3]
     vector = one[3] * b + other[3] * a + np.cross(a, b)
     return np.array((*vector, one[3] * other[3] - a @ b))

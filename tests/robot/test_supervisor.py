@@ -1,4 +1,4 @@
-"""The supervisor under readings that lie: what it believes, bridges and damps, and by what name."""
+"""Supervisor and sensor checks under wrong readings: bridged, or a fault that names the sensor."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.conftest import trotting_weights
 
 LEVEL = np.array((0.0, 0.0, 0.0, 1.0))
 JOINT = A1.joint_names.index("FR_upper_joint")
-PER_KIND = 25_000  # steps of each robot among nonsense
+PER_KIND = 25_000  # random steps of each robot
 
 
 def no_image() -> Image:
@@ -35,7 +35,7 @@ def no_image() -> Image:
 
 
 def walking(step: float, spec: RobotSpec = A1) -> Reading:
-    """A reading as of a walking robot: joints swing at 2 Hz by 0.3 rad, it rolls by 0.02 rad."""
+    """Reading of a walking robot: joints swing at 2 Hz by 0.3 rad, the base rolls by 0.02 rad."""
     phase = 2.0 * np.pi * 2.0 * CONTROL_DT_S * step + np.arange(12)
     half = 0.01 * np.sin(phase[0])
     return Reading(
@@ -49,7 +49,7 @@ def walking(step: float, spec: RobotSpec = A1) -> Reading:
 
 
 def is_damping(command: JointCommand, spec: RobotSpec = A1) -> bool:
-    """No stiffness; of every command one or the other must hold."""
+    """Whether a command is without stiffness; otherwise it must have the full gains."""
     if command.kp.any():
         assert np.all(command.kp == spec.kp_nm_per_rad)
         return False
@@ -60,7 +60,7 @@ def is_damping(command: JointCommand, spec: RobotSpec = A1) -> bool:
 
 Wrong = Callable[
     [Reading, int], Reading
-]  # what becomes of a reading, so many steps after the start
+]  # a reading becomes another, that many steps after the start
 
 
 def with_joint(reading: Reading, name: str, value: float) -> Reading:
@@ -107,7 +107,7 @@ ALL = [
 
 
 def run(wrong: Wrong, start: int, steps: int) -> tuple[Supervisor, list[JointCommand]]:
-    """Walk, and read wrongly from step `start` on for so many steps."""
+    """Walk; readings are wrong from step `start` on, for that many steps."""
     supervisor = Supervisor(A1)
     commands = []
     for step in range(start + steps):
@@ -122,10 +122,10 @@ def run(wrong: Wrong, start: int, steps: int) -> tuple[Supervisor, list[JointCom
     [
         (*each, start)
         for each, start in itertools.product(ALL, [0, 100, 117, 131])
-        if (each[0], start) != (offset, 0)  # within the limits it shows only where it begins
+        if (each[0], start) != (offset, 0)  # visible only at its start
     ],
 )
-def test_joints_that_lie_for_good_damp_by_name(
+def test_joints_that_stay_wrong_are_a_fault_that_names_them(
     wrong: Wrong, within_s: float, line: str, start: int
 ) -> None:
     supervisor, commands = run(wrong, start, round(within_s / CONTROL_DT_S) + 1)
@@ -159,7 +159,7 @@ def test_a_joint_that_is_bad_more_often_than_not_is_a_fault() -> None:
     assert supervisor.bridged == 667
 
 
-def test_before_a_first_reading_that_can_be_believed_it_damps_without_a_fault() -> None:
+def test_before_the_first_trusted_reading_it_damps_without_a_fault() -> None:
     supervisor = Supervisor(A1)
     for step in range(3):
         assert is_damping(supervisor.review(degrees(walking(step), 0), A1.default_pose_rad))
@@ -168,21 +168,21 @@ def test_before_a_first_reading_that_can_be_believed_it_damps_without_a_fault() 
     first = supervisor.review(reading, reading.joint_angles + 1.0)
     assert not is_damping(first)
     reach = np.minimum(0.21, A1.joint_upper_rad - reading.joint_angles)
-    assert np.all(first.targets - reading.joint_angles <= reach + 1e-12)  # starts where joints are
+    assert np.all(first.targets - reading.joint_angles <= reach + 1e-12)  # from the joint angles
     assert supervisor.bridged == 0
 
 
 @pytest.mark.parametrize(
     "stamp_s",
     [
-        lambda step: CONTROL_DT_S * step + 0.002 * (step % 3),  # of a sensor faster than the loop
-        lambda step: CONTROL_DT_S * (step - step % 2),  # of one half as fast: every stamp twice
-        lambda step: CONTROL_DT_S * (step - 2 * (step % 7 == 0)),  # now and then an older one
-        lambda step: CONTROL_DT_S * step + 1e6 * (step > 50),  # the clock is set
+        lambda step: CONTROL_DT_S * step + 0.002 * (step % 3),  # a sensor faster than the loop
+        lambda step: CONTROL_DT_S * (step - step % 2),  # one half as fast: every stamp twice
+        lambda step: CONTROL_DT_S * (step - 2 * (step % 7 == 0)),  # sometimes an older one
+        lambda step: CONTROL_DT_S * step + 1e6 * (step > 50),  # the clock was set
         lambda step: CONTROL_DT_S * step - 1e6 * (step > 50),
     ],
 )
-def test_readings_at_irregular_stamps_are_believed(stamp_s: Callable[[int], float]) -> None:
+def test_readings_at_irregular_stamps_are_trusted(stamp_s: Callable[[int], float]) -> None:
     supervisor = Supervisor(A1)
     for step in range(200):
         at_s = stamp_s(step)
@@ -192,7 +192,7 @@ def test_readings_at_irregular_stamps_are_believed(stamp_s: Callable[[int], floa
     assert (supervisor.fault, supervisor.bridged) == (None, 0)
 
 
-def test_values_without_stamps_are_believed() -> None:
+def test_readings_without_stamps_are_trusted() -> None:
     supervisor = Supervisor(A1)
     for step in range(200):
         reading = replace(walking(step), time_s=0.0)
@@ -200,7 +200,7 @@ def test_values_without_stamps_are_believed() -> None:
     assert (supervisor.fault, supervisor.bridged) == (None, 0)
 
 
-def test_a_joint_may_stand_still_where_it_shall() -> None:
+def test_a_joint_may_rest_at_its_target() -> None:
     supervisor = Supervisor(A1)
     for step in range(200):
         reading = replace(walking(0), time_s=CONTROL_DT_S * step, joint_velocities=np.zeros(12))
@@ -209,7 +209,7 @@ def test_a_joint_may_stand_still_where_it_shall() -> None:
 
 
 def nonsense(spec: RobotSpec, rng: np.random.Generator) -> Iterator[tuple[Reading, np.ndarray]]:
-    """Readings and targets without end, wrong in runs of random length."""
+    """Endless readings and targets, wrong in runs of random length."""
     values = (0.0, 1.0, 57.3, -100.0, 1e3, 1e300, -1.7e308, 5e-324, np.nan, np.inf, -np.inf)
     walk, clock_s = [walking(step, spec) for step in range(1000)], 0.0
     while True:
@@ -247,7 +247,7 @@ def nonsense(spec: RobotSpec, rng: np.random.Generator) -> Iterator[tuple[Readin
 
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("spec", ROBOTS.values(), ids=ROBOTS)
-def test_whatever_is_read_commands_keep_joint_and_speed_limits(spec: RobotSpec) -> None:
+def test_commands_keep_joint_and_speed_limits_whatever_is_read(spec: RobotSpec) -> None:
     rng = np.random.default_rng(0)
     supervisor = Supervisor(spec)
     most = spec.target_speed_limit_rad_per_s * CONTROL_DT_S + 1e-12
@@ -268,13 +268,13 @@ def test_whatever_is_read_commands_keep_joint_and_speed_limits(spec: RobotSpec) 
         if last is not None:
             assert np.all(np.abs(command.targets - last) <= most)
         last, stiff = command.targets, stiff + 1
-    assert stiff > PER_KIND / 10  # it was not damped all the time
-    assert bridged > 10  # nor was all of it true
+    assert stiff > PER_KIND / 10  # not always damped
+    assert bridged > 10  # nor were all readings right
     assert len(faults) > 5
 
 
 def walk(wrong: Wrong | None, *faults: str, steps: int = 200) -> tuple[float, Supervisor]:
-    """A simulated robot whose joint readings are wrong from 1 s on; when it was damped [s]."""
+    """Time [s] at which a simulated robot is damped; its joint readings are wrong from 1 s on."""
     body = make_body("pybullet", A1, FlatGround(), faults=parse_faults(faults))
     reading = body.reset(0)
     trots = LinearLowLevel.from_weights(A1, trotting_weights())
@@ -314,7 +314,7 @@ def walk(wrong: Wrong | None, *faults: str, steps: int = 200) -> tuple[float, Su
         (None, ("joints-frozen:at=1,for=1",), 0.3, r"_joint (stuck at|moves by)"),
     ],
 )
-def test_a_walking_robot_whose_joints_lie_is_damped_by_name(
+def test_a_walking_robot_with_wrong_joint_readings_is_damped(
     wrong: Wrong | None, faults: tuple[str, ...], within_s: float, line: str
 ) -> None:
     damped_s, supervisor = walk(wrong, *faults)
@@ -322,14 +322,14 @@ def test_a_walking_robot_whose_joints_lie_is_damped_by_name(
     assert re.search(line, str(supervisor.fault)), supervisor.fault
 
 
-def test_a_walking_robot_with_true_readings_is_believed() -> None:
+def test_a_walking_robot_with_right_readings_has_no_fault() -> None:
     damped_s, supervisor = walk(None)
     assert damped_s == np.inf
     assert (supervisor.fault, supervisor.bridged) == (None, 0)
 
 
 @pytest.mark.parametrize(("late", "every"), [(1, 1), (4, 1), (0, 2), (2, 2)])
-def test_a_robot_that_stood_may_be_as_late_to_walk_as_it_was_trained(late: int, every: int) -> None:
+def test_a_robot_at_rest_may_move_as_late_as_in_training(late: int, every: int) -> None:
     """Commands arrive `late` steps after they were sent, joints send in one step of `every`.
 
     Encoders have steps: of a robot that stands they show exactly the same for ever.
@@ -351,7 +351,7 @@ def test_a_robot_that_stood_may_be_as_late_to_walk_as_it_was_trained(late: int, 
         body.apply(sent[max(0, step - late)])
         reading = body.read()
     body.close()
-    assert (np.ptp(shown[370:400], 0) == 0.0).any()  # it did stand
+    assert (np.ptp(shown[370:400], 0) == 0.0).any()  # it stood
     assert operation.state is RobotState.WALKING
 
 
@@ -360,7 +360,7 @@ def test_a_robot_that_stood_may_be_as_late_to_walk_as_it_was_trained(late: int, 
 def test_a_robot_whose_motors_lose_power_is_damped_once_it_lies(
     robot: str, noise_rad: float
 ) -> None:
-    """Encoders go on, and never show the same twice: with power back, it would be torn up."""
+    """Encoder noise goes on, so no joint counts as stuck; with power back it would jump up."""
     spec, rng = ROBOTS[robot], np.random.default_rng(0)
     body = make_body("pybullet", spec, FlatGround())
     reading = body.reset(0)
@@ -382,8 +382,8 @@ def test_a_robot_whose_motors_lose_power_is_damped_once_it_lies(
 
 
 @pytest.mark.parametrize("news_every", [1, 2, 100])
-def test_who_does_not_hear_of_joints_does_not_take_them_for_resting(news_every: int) -> None:
-    """A driver stalls for as long as no sensor may: who knows how the robot moves meanwhile?"""
+def test_missing_joint_states_do_not_trigger_the_motion_check(news_every: int) -> None:
+    """The robot's motion is unknown while a driver stalls."""
     supervisor, rng = Supervisor(A1), np.random.default_rng(0)
     still = walking(0)
     faults = []
@@ -416,7 +416,7 @@ def test_a_spiking_orientation_is_bridged_and_one_that_stays_wrong_damps() -> No
     for bridged in (1, 2, 3, 4):
         spike = replace(walking(bridged), orientation=np.full(4, 3.0))
         held = supervisor.review(spike, elsewhere)
-        np.testing.assert_array_equal(held.targets, first)  # not those for a body that stands so
+        np.testing.assert_array_equal(held.targets, first)  # not `elsewhere`
         assert (supervisor.fault, supervisor.bridged) == (None, bridged)
     supervisor.review(walking(5), elsewhere)
     for step in range(6, 11):
@@ -426,7 +426,7 @@ def test_a_spiking_orientation_is_bridged_and_one_that_stays_wrong_damps() -> No
 
 
 def turning(reading: Reading, step: int) -> Reading:
-    """It turns left by 1 rad/s, as both its orientation and its rate say."""
+    """The robot turns left by 1 rad/s, by orientation and rate."""
     half = 0.5 * CONTROL_DT_S * step
     orientation = np.array((0.0, 0.0, np.sin(half), np.cos(half)))
     return replace(reading, orientation=orientation, angular_velocity=np.array((0.0, 0.0, 1.0)))
@@ -459,11 +459,11 @@ def rate_that_is_dead(reading: Reading, step: int) -> Reading:
         (rate_that_is_dead, "than its rate says", 1.0),
     ],
 )
-def test_an_imu_that_contradicts_itself_damps(
+def test_an_imu_whose_orientation_contradicts_its_rate_damps(
     wrong: Callable[[Reading, int], Reading], reason: str, within_s: float
 ) -> None:
     supervisor = Supervisor(A1)
-    for step in range(200):  # turning is fine, when both say so
+    for step in range(200):  # consistent turning is no fault
         supervisor.review(turning(walking(step), step), A1.default_pose_rad)
         assert supervisor.fault is None
     for step in range(200, 200 + round(within_s / CONTROL_DT_S)):
@@ -477,7 +477,7 @@ def about(axis: int, reading: Reading) -> Reading:
     Its rate has a bias of -0.1 rad/s.
     """
     orientation = reading.orientation
-    for _ in range(axis + 4):  # the axes change places, the world turns
+    for _ in range(axis + 4):  # permute the axes, rotate the world
         orientation = turned(np.array((*np.roll(orientation[:3], 1), orientation[3])), 0.7)
     rate = np.roll(reading.angular_velocity, axis + 1) - 0.1
     return replace(reading, orientation=orientation, angular_velocity=rate)
@@ -488,10 +488,10 @@ def about(axis: int, reading: Reading) -> Reading:
     ("wrong", "within_s"),
     [(rate_in_degrees, 0.1), (rate_of_another_sign, 0.5), (rate_that_is_dead, 1.0)],
 )
-def test_an_imu_is_judged_alike_whatever_axis_it_turns_about(
+def test_the_imu_check_is_the_same_about_every_axis(
     wrong: Callable[[Reading, int], Reading], within_s: float, axis: int
 ) -> None:
-    """By the watch alone: the supervisor damps whoever is tilted so far."""
+    """Tests the monitor alone: the supervisor damps at such a tilt."""
     watch = ImuMonitor()
     for step in range(500):
         assert watch.judge(about(axis, turning(walking(step), step))) is None
@@ -501,7 +501,7 @@ def test_an_imu_is_judged_alike_whatever_axis_it_turns_about(
 
 
 def newest(of: Callable[[float], Reading], step: int, joints_hz: float, imu_hz: float) -> Reading:
-    """What there is in a control step, of sensors that send so often."""
+    """The newest values in a control step, from sensors of these rates."""
     joints, imu = (
         of(math.floor(step * CONTROL_DT_S * hz + 1e-9) / hz / CONTROL_DT_S)
         for hz in (joints_hz, imu_hz)
@@ -514,7 +514,7 @@ def newest(of: Callable[[float], Reading], step: int, joints_hz: float, imu_hz: 
 @pytest.mark.parametrize(
     ("shown", "found"), [(turning, False), (rate_that_is_dead, True), (frozen_imu, True)]
 )
-def test_an_imu_is_judged_alike_however_often_it_and_the_joints_send(
+def test_the_imu_check_is_the_same_at_all_rates_of_imu_and_joints(
     shown: Callable[[Reading, float], Reading], found: bool, joints_hz: float, imu_hz: float
 ) -> None:
     watch = ImuMonitor()

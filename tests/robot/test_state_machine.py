@@ -1,4 +1,4 @@
-"""What the robot does step by step: orders, stalls, stops; and how old what it reads is."""
+"""State machine: operator commands, stalls, emergency stop; sensor age and health."""
 
 from __future__ import annotations
 
@@ -45,21 +45,21 @@ BLACK = Image(np.zeros((32, 32, 3), np.uint8), 0.0)
 
 
 class Robot:
-    """Joints that do as they are told, under an operation."""
+    """Joints that follow their targets, under an `Operation`."""
 
     def __init__(self, stride: float = 0.15) -> None:
         low_level = LinearLowLevel.from_weights(A1, trotting_weights(stride))
         controller = Controller(lambda *_: Decision(np.zeros(2), 20), low_level, Supervisor(A1))
         self.operation = Operation(controller)
         self.angles = A1.default_pose_rad + 0.3
-        self.sag_rad = 0.0  # below what it is told to
-        self.off_rad = np.zeros(12)  # what encoders read beside that
-        self.caught: list[int] = []  # joints that do not move, though they seem to
+        self.sag_rad = 0.0  # below the targets
+        self.off_rad = np.zeros(12)  # encoder offset
+        self.caught: list[int] = []  # joints that do not move, though their encoders do
         self.tilt_rad = 0.0  # about x
         self.ages: dict[str, float] = {}
         self.steps = 0
         self.sent: list[JointCommand] = []
-        self.fault: str | None = None  # that must be found
+        self.fault: str | None = None  # expected
 
     def step(self, commands: OperatorCommands, gap_s: float = CONTROL_DT_S) -> JointCommand:
         self.steps += 1
@@ -74,9 +74,11 @@ class Robot:
         command = self.operation.step(Inputs(reading, self.ages, commands, gap_s)).command
         assert self.operation.supervisor.fault == self.fault
         if command.kp.any():
-            way = np.clip(command.targets - self.sag_rad - self.angles, -0.03, 0.03)  # in 3 rad/s
-            way[self.caught] = 0.0
-            self.angles = self.angles + way
+            motion = np.clip(
+                command.targets - self.sag_rad - self.angles, -0.03, 0.03
+            )  # in 3 rad/s
+            motion[self.caught] = 0.0
+            self.angles = self.angles + motion
         self.sent.append(command)
         return command
 
@@ -88,7 +90,7 @@ class Robot:
         return self.operation.state
 
 
-def test_it_rises_from_where_it_lies_with_gains_that_grow() -> None:
+def test_standing_up_begins_at_the_joint_angles_with_growing_gains() -> None:
     robot = Robot()
     lying = robot.angles.copy()
     assert not any(
@@ -106,8 +108,8 @@ def test_it_rises_from_where_it_lies_with_gains_that_grow() -> None:
 
 
 @pytest.mark.parametrize("sag_rad", [-0.1, 0.1])
-def test_no_target_leaps_when_it_begins_to_walk_or_stands_again(sag_rad: float) -> None:
-    """Joints hang behind their targets by as much as their load is worth."""
+def test_targets_do_not_jump_between_standing_and_walking(sag_rad: float) -> None:
+    """Joints are behind their targets, by their load."""
     robot = Robot(stride=1.0)
     robot.sag_rad = sag_rad
     commands = [(READY, STAND_S + 0.1), (WALK, 1.0), (READY, 0.5), (WALK, 0.5)]
@@ -118,8 +120,8 @@ def test_no_target_leaps_when_it_begins_to_walk_or_stands_again(sag_rad: float) 
 
 
 @pytest.mark.parametrize("off_rad", [30.0, -30.0, 2.0, np.nan])
-def test_it_does_not_stand_up_from_where_no_joint_is(off_rad: float) -> None:
-    """One bad reading in the step that would begin it is one step more of lying."""
+def test_it_does_not_stand_up_from_impossible_joint_angles(off_rad: float) -> None:
+    """One bad reading delays standing up by one step."""
     robot = Robot()
     robot.run(OperatorCommands(), 0.1)
     lying = robot.angles.copy()
@@ -138,12 +140,12 @@ def test_it_does_not_stand_up_from_where_no_joint_is(off_rad: float) -> None:
     ("off_rad", "fault"), [(30.0, "FR_upper_joint reads"), (np.nan, "a sensor value is not finite")]
 )
 @pytest.mark.parametrize("lies_s", [0.0, 0.52], ids=["at once", "after a while"])
-def test_told_to_stand_up_where_no_joint_is_it_says_why_it_does_not(
+def test_impossible_joint_angles_are_a_fault_when_commanded_to_stand_up(
     off_rad: float, fault: str, lies_s: float
 ) -> None:
     robot = Robot()
     robot.off_rad[1] = off_rad
-    robot.run(OperatorCommands(), lies_s)  # while nobody wants anything of it, nothing is a fault
+    robot.run(OperatorCommands(), lies_s)  # no fault without a command
     robot.fault = ANY
     robot.run(READY, CONTROL_DT_S * (MAX_BRIDGED + 1))
     assert (robot.operation.supervisor.fault or "").startswith(fault)
@@ -151,8 +153,8 @@ def test_told_to_stand_up_where_no_joint_is_it_says_why_it_does_not(
     assert not any(command.kp.any() for command in robot.sent)
 
 
-def test_who_does_not_get_up_is_named_instead_of_told_to_walk() -> None:
-    """A leg that is caught, a weak battery: what it sends moves, but not to where it should be."""
+def test_a_joint_that_does_not_reach_the_stand_is_a_fault() -> None:
+    """A leg that is caught, a weak battery: the encoder moves, but not to the target."""
     robot = Robot()
     robot.angles = lying_pose(A1)
     robot.caught = [5]
@@ -165,7 +167,7 @@ def test_who_does_not_get_up_is_named_instead_of_told_to_walk() -> None:
     assert not robot.sent[-1].kp.any()
 
 
-def test_who_gets_up_late_walks_late() -> None:
+def test_a_late_stand_delays_walking() -> None:
     robot = Robot()
     robot.caught = [5]
     robot.angles = lying_pose(A1)
@@ -175,7 +177,7 @@ def test_who_gets_up_late_walks_late() -> None:
     assert robot.state is RobotState.WALKING
 
 
-def test_a_robot_that_nobody_commands_is_rehearsed_from_wherever_it_lies() -> None:
+def test_a_rehearsal_without_motors_accepts_any_joint_angles() -> None:
     robot = Robot()
     robot.operation.supervisor.motors_enabled = False
     robot.angles, robot.caught = lying_pose(A1), list(range(12))
@@ -185,12 +187,10 @@ def test_a_robot_that_nobody_commands_is_rehearsed_from_wherever_it_lies() -> No
 
 @pytest.mark.parametrize(("tilt_rad", "rises"), [(0.4, True), (0.8, False), (-0.8, False)])
 def test_it_does_not_stand_up_from_its_side(tilt_rad: float, rises: bool) -> None:
-    """It would push itself over; on a ramp of 20 degrees it may."""
+    """It would push itself over; a ramp of 20 degrees is allowed."""
     robot = Robot()
     robot.tilt_rad = tilt_rad
-    robot.run(
-        OperatorCommands(True), 0.5
-    )  # while nobody tells it to, there is nothing wrong with that
+    robot.run(OperatorCommands(True), 0.5)  # no fault without a command
     if not rises:
         robot.fault = "tilted by 0.80 rad: it cannot stand up from there"
     robot.run(READY, 0.1)
@@ -199,8 +199,8 @@ def test_it_does_not_stand_up_from_its_side(tilt_rad: float, rises: bool) -> Non
 
 
 @pytest.mark.parametrize("camera", ["camera", "camera/depth/image_rect_raw"])
-def test_a_robot_that_lies_down_needs_no_eyes(camera: str) -> None:
-    """Somebody has unplugged them: it is no reason to drop it."""
+def test_lying_down_needs_no_camera(camera: str) -> None:
+    """An unplugged camera must not drop the robot."""
     robot = Robot()
     robot.run(WALK, STAND_S + 0.5)
     supervisor = robot.operation.supervisor
@@ -213,7 +213,7 @@ def test_a_robot_that_lies_down_needs_no_eyes(camera: str) -> None:
     assert not robot.step(LIE).kp.any()
 
 
-def test_gains_go_on_growing_when_it_lies_down_while_it_stands_up() -> None:
+def test_gains_keep_growing_when_lying_down_interrupts_standing_up() -> None:
     robot = Robot()
     robot.run(READY, 0.2)
     share = [each.kp[0] / A1.kp_nm_per_rad[0] for each in robot.run(LIE, 0.5)]
@@ -235,11 +235,11 @@ def test_it_lies_down_before_it_is_limp() -> None:
 
 
 @pytest.mark.parametrize("commands", [READY, WALK, LIE], ids=["ready", "walking", "lying down"])
-def test_whatever_was_held_up_damps_rests_and_rises_again(commands: OperatorCommands) -> None:
+def test_a_stall_damps_rests_and_stands_up_again(commands: OperatorCommands) -> None:
     robot = Robot()
     robot.run(READY if commands is LIE else commands, STAND_S + 0.5)
     robot.step(commands)
-    robot.step(commands, gap_s=0.9 * DRIVER_TIMEOUT_S)  # the driver still holds
+    robot.step(commands, gap_s=0.9 * DRIVER_TIMEOUT_S)  # within the driver's time-out
     assert robot.sent[-1].kp.any()
     robot.step(commands, gap_s=1.1 * DRIVER_TIMEOUT_S)
     assert robot.operation.cause == "no command for 0.11 s: the driver has damped it"
@@ -255,14 +255,14 @@ def test_whatever_was_held_up_damps_rests_and_rises_again(commands: OperatorComm
 
 
 def stalls(robot: Robot, every_s: float, times: int) -> None:
-    """A walk that is held up again and again."""
+    """A walk with repeated stalls."""
     for _ in range(times):
         robot.run(WALK, every_s)
         assert robot.state is RobotState.WALKING
         robot.step(WALK, gap_s=0.2)
 
 
-def test_a_robot_that_is_held_up_now_and_then_goes_on_for_ever() -> None:
+def test_rare_stalls_are_no_fault() -> None:
     robot = Robot()
     stalls(robot, 60.0 / (MAX_STALLS - 1), times=3 * MAX_STALLS)
     assert robot.operation.recent_stalls == MAX_STALLS - 1
@@ -271,7 +271,7 @@ def test_a_robot_that_is_held_up_now_and_then_goes_on_for_ever() -> None:
     assert robot.operation.recent_stalls == 0
 
 
-def test_a_robot_that_is_held_up_all_the_time_gives_up_limp() -> None:
+def test_frequent_stalls_are_a_fault() -> None:
     robot = Robot()
     stalls(robot, 3.0, times=MAX_STALLS - 1)
     robot.run(WALK, 3.0)
@@ -280,7 +280,7 @@ def test_a_robot_that_is_held_up_all_the_time_gives_up_limp() -> None:
     assert robot.state is RobotState.LIMP
 
 
-def test_a_robot_that_lay_for_long_does_not_stand_up_by_itself() -> None:
+def test_a_long_stall_is_a_fault() -> None:
     robot = Robot()
     robot.run(WALK, STAND_S + 0.5)
     robot.fault = "stalled for 600 s: people may be near the robot"
@@ -288,7 +288,7 @@ def test_a_robot_that_lay_for_long_does_not_stand_up_by_itself() -> None:
     assert robot.state is RobotState.LIMP
 
 
-def test_a_stop_acts_at_once_and_outlasts_every_order() -> None:
+def test_an_emergency_stop_acts_at_once_and_outlasts_all_commands() -> None:
     robot = Robot()
     robot.run(WALK, STAND_S + 0.5)
     stop = OperatorCommands(True, RobotState.WALKING, stop="somebody")
@@ -298,7 +298,7 @@ def test_a_stop_acts_at_once_and_outlasts_every_order() -> None:
     assert robot.state is RobotState.LIMP
 
 
-def test_an_operator_keeps_a_stop_over_a_new_beginning() -> None:
+def test_an_emergency_stop_outlasts_a_restart_of_the_loop() -> None:
     operator = Operator(auto=True)
     assert operator.arm() == (False, "the node is not active")
     operator.emergency_stop("somebody")
@@ -312,7 +312,7 @@ def test_an_operator_keeps_a_stop_over_a_new_beginning() -> None:
     assert operator.commands == WALK
 
 
-def test_a_place_told_again_is_another_destination_and_lying_down_drops_it() -> None:
+def test_a_repeated_goal_is_a_new_one_and_lying_down_drops_it() -> None:
     operator = Operator()
     operator.begin()
     operator.state = RobotState.LIMP
@@ -326,7 +326,7 @@ def test_a_place_told_again_is_another_destination_and_lying_down_drops_it() -> 
     operator.emergency_stop("somebody")
     refused = (False, "stopped by somebody: reset the emergency stop first")
     assert operator.go_to((2.0, 0.0)) == refused
-    assert operator.reset_stop() == (False, "not stopped")  # no step has obeyed it so far
+    assert operator.reset_stop() == (False, "not stopped")  # no step has executed it yet
     operator.state = RobotState.STOPPED
     assert operator.reset_stop()[0]
     operator.state = RobotState.LIMP
@@ -357,7 +357,7 @@ def test_an_age_is_the_worse_of_stamp_and_arrival() -> None:
     assert sensor.age_s(10.0) == math.inf
     assert sensor.arrived(stamp_s=100.0, now_s=100.02, monotonic_s=10.0)
     assert sensor.age_s(10.03) == pytest.approx(0.05)
-    assert not sensor.arrived(100.0, 100.12, 10.1)  # the same once more
+    assert not sensor.arrived(100.0, 100.12, 10.1)  # a repeated stamp
     assert sensor.age_s(10.1) == pytest.approx(0.12)
     assert "repeat" in str(sensor.warning)
     assert sensor.arrived(100.1, 100.62, 10.6)
@@ -369,9 +369,9 @@ def test_an_age_is_the_worse_of_stamp_and_arrival() -> None:
         sensor.arrived(0.0, 100.8, 10.8)
 
 
-def test_stages_are_told_with_their_cause_and_do_not_flicker() -> None:
+def test_sensor_health_is_reported_with_its_cause_and_does_not_flicker() -> None:
     watch = SensorStatus(SENSOR_TIMEOUTS)
-    for step in range(300):  # an age that comes and goes around the limit, then for good
+    for step in range(300):  # an age that alternates around the limit, then stays
         age_s = 0.035 if step % 3 == 0 and step < 100 else 0.01
         watch.update({"imu": age_s, "camera": 0.0}, {}, CONTROL_DT_S * step)
     assert [line for _, line in watch.changes] == [
@@ -381,26 +381,24 @@ def test_stages_are_told_with_their_cause_and_do_not_flicker() -> None:
     ]
     watch.changes.clear()
     for step in range(120):
-        watch.update(
-            {"camera": 0.02 * step}, {"camera": "what arrives is odd"}, CONTROL_DT_S * step
-        )
+        watch.update({"camera": 0.02 * step}, {"camera": "malformed"}, CONTROL_DT_S * step)
     assert [stage for stage, _ in watch.changes] == [
         SensorHealth.AGEING,
         SensorHealth.STALE,
         SensorHealth.DEAD,
     ]
     assert watch.changes[1][1] == (
-        "camera is stale, the robot slows to a stand: nothing new for 0.52 s; what arrives is odd"
+        "camera is stale, the robot slows to a stand: nothing new for 0.52 s; malformed"
     )
 
 
-def test_the_same_picture_is_odd_while_joints_move_and_only_then() -> None:
+def test_a_repeated_image_is_a_warning_only_while_joints_move() -> None:
     watch, rng = FrozenImageCheck(), np.random.default_rng(0)
     still, moved = np.zeros(12), np.linspace(0.0, 0.3, 12)
     picture, other = (rng.integers(0, 256, 3072, dtype=np.uint8).tobytes() for _ in range(2))
     assert not any(watch.judge(picture, still + 1e-3 * step) for step in range(100))
     assert "the image is frozen" in str(watch.judge(picture, moved))
-    assert "by 0.30 rad" in str(watch.judge(picture, still))  # a gait comes back to where it was
+    assert "by 0.30 rad" in str(watch.judge(picture, still))  # a gait is periodic
     assert watch.judge(other, still) is None
     assert watch.judge(picture, moved) is None
     sensor = Freshness("camera")
@@ -409,17 +407,17 @@ def test_the_same_picture_is_odd_while_joints_move_and_only_then() -> None:
     assert (sensor.age_s(10.5), sensor.warning) == (0.5, "the same")
 
 
-def test_a_clock_that_is_set_costs_a_message_not_the_walk() -> None:
+def test_setting_a_clock_costs_one_message() -> None:
     sensor = Freshness("imu")
     now_s = 100.0
     for step in range(100):
         now_s += 3600.0 if step == 50 else 0.01
-        stamp_s = now_s - (3600.0 if step == 50 else 0.001)  # one was under way when it was set
+        stamp_s = now_s - (3600.0 if step == 50 else 0.001)  # one was under way
         sensor.arrived(stamp_s, now_s, 10.0 + 0.01 * step)
         assert sensor.age_s(10.0 + 0.01 * step) < 0.03
 
 
-def test_a_gap_counts_as_as_many_deadlines_as_passed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_gap_counts_as_many_deadlines_as_passed(monkeypatch: pytest.MonkeyPatch) -> None:
     now_ns = 0
     monkeypatch.setattr("time.monotonic_ns", lambda: now_ns)
     monkeypatch.setattr("time.sleep", lambda _: None)

@@ -1,4 +1,4 @@
-"""When a step takes its readings: robots of many rates, and trouble, on a clock of the test's."""
+"""Sensor synchronisation of a loop with robots of many rates, on a simulated clock."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from pixelgait.robot.safety.supervisor import Supervisor
 from pixelgait.robot.spec import A1, Array
 
 PERIOD_S = 0.01
-TAKE_S = 30e-6  # what a look costs
+TAKE_S = 30e-6  # duration of a poll
 COMPUTE_S = 0.5e-3
 TRAVEL_S = 0.3e-3  # from a stamp to its arrival
-WAKE_S = 50e-6  # a sleep is so much longer
-SETTLE = 2400  # steps; half of them before something happens, half after
+WAKE_S = 50e-6  # a sleep ends late by this
+SETTLE = 2400  # steps, half of them before an event, half after
 
 
 class Robot:
-    """Sends joints and, a little later, imu; also the clock of all."""
+    """A robot that sends joints and, a little later, IMU data; it is also the clock."""
 
     sensors = ("joints", "imu")
     synchronised_sensors: tuple[str, ...] = sensors
@@ -41,14 +41,14 @@ class Robot:
         self._random = np.random.default_rng(seed)
         self.now = 100.0
         self.spacing_s, self.jitter_s, self.imu_later_s = 1 / rate_hz, jitter_s, 60e-6
-        self.clock_s = 0.0  # the loop's is ahead of the robot's
-        self.imu_every = 1  # readings of the joints
-        self.meanwhile_s = 0.3e-3  # what the loop does besides
-        self.stuck = False  # it repeats its last stamps
+        self.clock_s = 0.0  # the loop's clock minus the robot's
+        self.imu_every = 1  # one IMU reading in so many of the joints
+        self.meanwhile_s = 0.3e-3  # other work of the loop
+        self.stuck = False  # repeats its last stamps
         self.profiler = LatencyProfiler(PERIOD_S, self.sensors)  # of the loop
-        self.then: Callable[[], None] = lambda: None  # what happens to it in the end
+        self.then: Callable[[], None] = lambda: None  # the event
         self.takes = self._sent = 0
-        self._sent_s = self.now + self._random.uniform() * self.spacing_s  # the newest's stamp
+        self._sent_s = self.now + self._random.uniform() * self.spacing_s  # newest stamp
         self._due: list[tuple[float, str, float]] = []
         self._stamps = dict.fromkeys(self.sensors, self.now)
 
@@ -92,7 +92,7 @@ class Robot:
 
 
 class Sender(Robot):
-    """In real time, of a robot that sends 500 times a second, and does what it is told at once."""
+    """A robot in real time that sends at 500 Hz and follows commands at once."""
 
     sensors = ("joints", "imu", "camera")
     synchronised_sensors = ("joints", "imu")
@@ -129,13 +129,13 @@ class Sender(Robot):
 
 
 class Steps(NamedTuple):
-    """Of n steps, after those in which their pace is found: each (n,)."""
+    """Measurements of n steps after the first `SETTLE`, each (n,)."""
 
-    ages_s: Array  # of the joints, as taken
+    ages_s: Array  # of the joints' data, when read
     imu_ages_s: Array
     begins_s: Array
     waits_s: Array
-    missed: Array  # deadlines
+    missed: Array  # missed deadlines
 
 
 Walk = Callable[..., Steps]
@@ -143,7 +143,7 @@ Walk = Callable[..., Steps]
 
 @pytest.fixture
 def walk(monkeypatch: pytest.MonkeyPatch) -> Walk:
-    """Takes steps with a robot, and tells of them."""
+    """Runs steps with a robot and measures them."""
 
     def take_steps(robot: Robot, steps: int = 200) -> Steps:
         clock = SimpleNamespace(
@@ -170,31 +170,31 @@ def walk(monkeypatch: pytest.MonkeyPatch) -> Walk:
 
 
 def fresh(steps: Steps, jitter_s: float = 0.0) -> bool:
-    """Whether every reading was taken within two looks of its arrival."""
+    """Whether every reading was read within two polls of its arrival."""
     return bool(steps.ages_s.max() < TRAVEL_S + jitter_s + 2 * (timing.POLL_S + WAKE_S + TAKE_S))
 
 
 def rate_kept(steps: Steps) -> bool:
-    """Whether steps begin at the loop's own rate, or nearly so."""
+    """Whether steps begin nearly at the loop's own rate."""
     off = np.diff(steps.begins_s) - PERIOD_S
     return bool(np.abs(off).max() <= timing.MAX_SHIFT_S + 1e-9 and not steps.missed.any())
 
 
 @pytest.mark.parametrize("jitter_s", [0.0, 0.3e-3])
 @pytest.mark.parametrize("rate_hz", [100, 200, 300, 400, 500, 1000])
-def test_readings_are_as_young_as_they_can_be(walk: Walk, rate_hz: float, jitter_s: float) -> None:
-    """Whatever the rate of a robot with the loop's clock, and whenever it began to send."""
+def test_readings_are_read_as_they_arrive(walk: Walk, rate_hz: float, jitter_s: float) -> None:
+    """At every rate that is a multiple of the loop's, and any phase."""
     for seed in range(3):
         steps = walk(Robot(rate_hz, jitter_s, seed))
         assert fresh(steps, jitter_s)
         assert steps.imu_ages_s.max() < steps.ages_s.max() + TAKE_S
         assert rate_kept(steps)
-        assert np.median(steps.waits_s) < 3 * timing.MARGIN_S  # it has moved to where they come
+        assert np.median(steps.waits_s) < 3 * timing.MARGIN_S  # deadlines have shifted
 
 
 @pytest.mark.parametrize("rate_hz", [20, 30, 60, 80, 98, 99, 101, 102, 125, 150, 250, 333, 617])
-def test_a_robot_with_another_rate_does_not_change_the_loops(walk: Walk, rate_hz: float) -> None:
-    """Its readings come anew in every step: some are waited for, no step goes with them."""
+def test_a_robot_of_another_rate_does_not_change_the_loops_rate(walk: Walk, rate_hz: float) -> None:
+    """Its readings arrive at another phase in every step: some are waited for."""
     steps = walk(Robot(rate_hz), 1000)
     assert rate_kept(steps)
     assert np.diff(steps.begins_s).mean() == pytest.approx(PERIOD_S, rel=2e-3)
@@ -203,7 +203,7 @@ def test_a_robot_with_another_rate_does_not_change_the_loops(walk: Walk, rate_hz
     assert np.mean(steps.ages_s) < 1.2 * by_chance_s
 
 
-def test_a_robot_slower_than_the_loop_is_waited_for_where_it_sends(walk: Walk) -> None:
+def test_a_robot_slower_than_the_loop_is_waited_for_when_it_sends(walk: Walk) -> None:
     steps = walk(Robot(50))
     ages_s = np.sort(steps.ages_s)
     assert fresh(steps._replace(ages_s=ages_s[: len(ages_s) // 2]))
@@ -212,15 +212,15 @@ def test_a_robot_slower_than_the_loop_is_waited_for_where_it_sends(walk: Walk) -
 
 @pytest.mark.parametrize("faster", [-50e-6, 50e-6])
 def test_drifting_clocks_are_followed(walk: Walk, faster: float) -> None:
-    """50 ppm: in a minute a robot's clock is 3 ms off."""
+    """At 50 ppm a robot's clock drifts by 3 ms in a minute."""
     steps = walk(Robot(500 * (1 + faster)), 6000)
     assert fresh(steps)
     assert np.diff(steps.begins_s).mean() == pytest.approx(PERIOD_S / (1 + faster), rel=5e-6)
 
 
 @pytest.mark.parametrize("busy_s", [0.0, 0.7e-3, 1.5e-3])
-def test_what_is_done_meanwhile_is_done_before_the_reading_comes(walk: Walk, busy_s: float) -> None:
-    """However long it takes, up to the patience."""
+def test_other_work_is_done_before_the_reading_arrives(walk: Walk, busy_s: float) -> None:
+    """For work of up to the longest wait."""
     robot = Robot(500)
     robot.meanwhile_s = busy_s
     steps = walk(robot)
@@ -229,10 +229,8 @@ def test_what_is_done_meanwhile_is_done_before_the_reading_comes(walk: Walk, bus
 
 
 @pytest.mark.parametrize("busy_s", [0.3e-3, 1.5e-3])
-def test_what_is_told_of_waiting_begins_where_the_loop_has_nothing_else_to_do(
-    walk: Walk, busy_s: float
-) -> None:
-    """Of a robot of another rate than the loop: most steps wait for nothing, some for long."""
+def test_the_wait_stage_begins_after_other_work(walk: Walk, busy_s: float) -> None:
+    """With a robot of another rate most steps wait for nothing, some for long."""
     robot = Robot(99)
     robot.meanwhile_s = busy_s
     waits_s = walk(robot, 1000).waits_s - TAKE_S - busy_s - WAKE_S
@@ -244,7 +242,7 @@ def test_what_is_told_of_waiting_begins_where_the_loop_has_nothing_else_to_do(
         assert told.percentile_ns(share) == pytest.approx(waited_ns, rel=0.01, abs=2)
 
 
-def test_who_is_busy_for_longer_waits_for_nothing(walk: Walk) -> None:
+def test_a_loop_busy_for_longer_does_not_wait(walk: Walk) -> None:
     robot = Robot(500)
     robot.meanwhile_s = 4e-3
     steps = walk(robot)
@@ -254,23 +252,27 @@ def test_who_is_busy_for_longer_waits_for_nothing(walk: Walk) -> None:
 
 @pytest.mark.parametrize("clock_s", [-0.049, -0.02, -0.0037, 0.0037, 0.02, 5.0])
 @pytest.mark.parametrize("rate_hz", [100, 500])
-def test_a_clock_that_is_set_is_another_rhythm(walk: Walk, rate_hz: float, clock_s: float) -> None:
-    """Ours, or the robot's."""
+def test_arrivals_are_estimated_anew_after_a_clock_was_set(
+    walk: Walk, rate_hz: float, clock_s: float
+) -> None:
+    """The loop's clock, or the robot's."""
     robot = Robot(rate_hz)
     robot.then = lambda: setattr(robot, "clock_s", clock_s)
     assert fresh(walk(robot))
 
 
 @pytest.mark.parametrize(("before_hz", "after_hz"), [(500, 100), (50, 500), (100, 200), (200, 500)])
-def test_so_is_another_rate(walk: Walk, before_hz: float, after_hz: float) -> None:
+def test_arrivals_are_estimated_anew_after_the_rate_has_changed(
+    walk: Walk, before_hz: float, after_hz: float
+) -> None:
     robot = Robot(before_hz)
     robot.then = lambda: setattr(robot, "spacing_s", 1 / after_hz)
     assert fresh(walk(robot))
 
 
 @pytest.mark.parametrize("rate_hz", [100, 500])
-def test_silence_costs_no_more_than_the_patience(walk: Walk, rate_hz: float) -> None:
-    """It is the supervisor's business: the loop goes on at its rate."""
+def test_silence_costs_no_more_than_the_longest_wait(walk: Walk, rate_hz: float) -> None:
+    """The loop goes on at its rate; the supervisor judges the silence."""
     robot = Robot(rate_hz)
     robot.then = lambda: setattr(robot, "spacing_s", 1e9)
     steps = walk(robot)
@@ -278,7 +280,7 @@ def test_silence_costs_no_more_than_the_patience(walk: Walk, rate_hz: float) -> 
     assert rate_kept(steps)
 
 
-def test_a_repeated_stamp_is_no_reading(walk: Walk) -> None:
+def test_a_repeated_stamp_is_not_a_new_reading(walk: Walk) -> None:
     robot = Robot(500)
     robot.then = lambda: setattr(robot, "stuck", True)
     steps = walk(robot)
@@ -286,7 +288,7 @@ def test_a_repeated_stamp_is_no_reading(walk: Walk) -> None:
     assert rate_kept(steps)
 
 
-def test_an_imu_of_its_own_rate_costs_one_look_more(walk: Walk) -> None:
+def test_an_imu_of_another_rate_costs_one_more_poll(walk: Walk) -> None:
     together, apart = Robot(500), Robot(500)
     together.imu_later_s, apart.imu_every = 0.0, 1000
     walk(together)
@@ -294,8 +296,8 @@ def test_an_imu_of_its_own_rate_costs_one_look_more(walk: Walk) -> None:
     assert apart.takes - together.takes == pytest.approx(SETTLE + 200, rel=0.1)
 
 
-def test_a_link_without_a_pulse_is_taken_from_once(walk: Walk) -> None:
-    """As a recording, of which every take is a step."""
+def test_a_link_without_synchronised_sensors_is_polled_once_a_step(walk: Walk) -> None:
+    """For instance a recording, where every poll is a step."""
     robot = Robot(500)
     robot.synchronised_sensors = ()
     steps = walk(robot, 100)
@@ -303,8 +305,8 @@ def test_a_link_without_a_pulse_is_taken_from_once(walk: Walk) -> None:
     np.testing.assert_allclose(steps.waits_s, robot.meanwhile_s + WAKE_S)
 
 
-def test_the_loop_waits_and_rehearses_before_it_takes() -> None:
-    """In real time: every step with the reading that came last, none of them old."""
+def test_the_loop_waits_and_warms_caches_before_it_reads() -> None:
+    """In real time: every step answers the newest reading."""
     link = Sender()
     stands = LinearLowLevel.from_weights(A1, np.zeros(LOW_LEVEL_WEIGHTS))
     profiler = LatencyProfiler(PERIOD_S, link.sensors)
@@ -334,7 +336,7 @@ def test_the_loop_waits_and_rehearses_before_it_takes() -> None:
     assert len(asked) == pytest.approx(twice, abs=1)
 
 
-def test_no_thread_keeps_the_interpreter_from_others() -> None:
+def test_threads_release_the_interpreter_lock_soon() -> None:
     before_s = sys.getswitchinterval()
     realtime.shorten_switch_interval()
     try:

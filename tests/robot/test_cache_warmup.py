@@ -1,4 +1,4 @@
-"""Steps that are rehearsed are the same, bit for bit, whatever is read."""
+"""Cache warm-up does not change a command, whatever is read."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def readings() -> list[Reading]:
 
 
 def commands(warmed: bool, wrong: dict[int, Reading]) -> tuple[list[bytes], str | None, int]:
-    """Targets of every step, the fault, and how often the controller looked."""
+    """Targets of every step, the fault, and the number of images used."""
     controller = load_bundle("iap").controller()
     cache_warmup, found, images = CacheWarmup(controller), [], 0
     for step, reading in enumerate(readings()):
@@ -35,11 +35,11 @@ def commands(warmed: bool, wrong: dict[int, Reading]) -> tuple[list[bytes], str 
 
 
 def unseen() -> Image:
-    raise AssertionError("a rehearsal does not look")
+    raise AssertionError("cache warm-up uses no image")
 
 
 @pytest.mark.parametrize("kind", ["right", "a spike", "tilted", "not finite"])
-def test_a_rehearsal_changes_nothing(kind: str) -> None:
+def test_cache_warmup_changes_no_command(kind: str) -> None:
     reading = readings()[60]
     wrong = {
         "a spike": replace(reading, joint_angles=reading.joint_angles + 1.0),

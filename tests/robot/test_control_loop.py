@@ -1,4 +1,4 @@
-"""The control loop behind any link: here a simulated robot's, in the loop's own time."""
+"""Control loop over the link of a simulated robot, in the loop's own time."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ ATTENTION = np.zeros((8, 8), np.float32)
 
 
 class SimulatedLink:
-    """PyBullet behind the wire's interface: every command is one control step of physics."""
+    """PyBullet behind the `Link` interface: every command is one control step of physics."""
 
     sensors = SENSORS
-    synchronised_sensors: tuple[str, ...] = ()  # time passes with commands alone
+    synchronised_sensors: tuple[str, ...] = ()  # time passes only with commands
 
     def __init__(self) -> None:
         self.body = PyBulletBody(A1, FlatGround())
@@ -40,13 +40,13 @@ class SimulatedLink:
         self.sent: list[JointCommand] = []
         self.silent_since: dict[str, float] = {}
         self.broken = False
-        self.takes_s = 0.0  # until a message is taken
-        self.blocks_s = 0.0  # so long the next command, once
+        self.take_s = 0.0  # duration of `take`
+        self.blocks_s = 0.0  # duration of the next `send`
         self.sending: Callable[[], object] = lambda: None  # called with every command
-        self.lags_s = dict.fromkeys(SENSORS, 0.0)  # of what is read
+        self.lags_s = dict.fromkeys(SENSORS, 0.0)  # of the readings
 
     def take(self) -> None:
-        time.sleep(self.takes_s)
+        time.sleep(self.take_s)
 
     def forget(self) -> None: ...
 
@@ -83,7 +83,7 @@ def start(link: Link, auto: bool = True, **options: Any) -> ControlLoop:
     controller = Controller(
         lambda *_: Decision(np.zeros(2), 20, ATTENTION), low_level, Supervisor(A1), profiler
     )
-    options.setdefault("driver_timeout_s", 2.0)  # whoever runs tests may stall
+    options.setdefault("driver_timeout_s", 2.0)  # a test machine may stall
     loop = ControlLoop(link, controller, profiler, PERIOD_S, Operator(auto), LoopOptions(**options))
     loop.start()
     return loop
@@ -100,7 +100,7 @@ def damped(command: JointCommand) -> bool:
     return not command.kp.any() and bool((command.kd == A1.damping_nms_per_rad).all())
 
 
-def test_it_stands_up_walks_and_damps_at_the_end() -> None:
+def test_the_loop_stands_up_walks_and_damps_at_the_end() -> None:
     link = SimulatedLink()
     loop = start(link)
     wait_for(lambda: len(loop.decisions) >= 3)
@@ -108,7 +108,7 @@ def test_it_stands_up_walks_and_damps_at_the_end() -> None:
     assert loop.fault is None
     standing = round(state_machine.STAND_S / PERIOD_S)
     first = link.sent[0].targets
-    np.testing.assert_allclose(first, A1.default_pose_rad, atol=0.05)  # from where the joints were
+    np.testing.assert_allclose(first, A1.default_pose_rad, atol=0.05)  # from the joint angles
     np.testing.assert_allclose(link.sent[standing - 1].targets, A1.default_pose_rad, atol=1e-9)
     walking = [command.targets for command in link.sent[standing : -control_loop.DAMP_MESSAGES]]
     assert np.ptp(walking, axis=0).max() > 0.1
@@ -119,8 +119,8 @@ def test_it_stands_up_walks_and_damps_at_the_end() -> None:
     assert all(report["sensor_age_us"][name]["count"] >= report["ticks"] - 1 for name in SENSORS)
 
 
-def test_what_a_report_says_of_ages_is_what_they_were() -> None:
-    """On the link's clock, on which a command goes out 10 ms after what it answers was measured."""
+def test_the_latency_report_has_the_sensors_ages() -> None:
+    """On the link's clock a command is sent 10 ms after the reading's stamp."""
     link = SimulatedLink()
     link.lags_s = {"joints": 0.002, "imu": 0.005, "camera": 0.03}
     loop = start(link)
@@ -136,8 +136,8 @@ def test_what_a_report_says_of_ages_is_what_they_were() -> None:
 
 
 @pytest.mark.parametrize("keep_bytes", [0, 10_000])
-def test_decisions_take_no_more_memory_than_they_may(keep_bytes: int) -> None:
-    """Of large images there are few: here three at most, and the newest always."""
+def test_the_decision_log_keeps_its_memory_limit(keep_bytes: int) -> None:
+    """Three images at most here, and always the newest."""
     link = SimulatedLink()
     images: list[Image] = []
     loop = start(link, keep_bytes=keep_bytes, record=lambda s: s.image and images.append(s.image))
@@ -163,14 +163,14 @@ def test_a_silent_sensor_damps_by_name(sensor: str, allowed: float) -> None:
     assert all(damped(command) for command in late)
 
 
-def test_after_the_computer_was_suspended_nothing_gets_stiff(
+def test_nothing_gets_stiff_after_the_computer_was_suspended(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """No clock of Python's own tells: to the process it is a step like any other."""
+    """`time.monotonic` does not show it: for the process it is a step like any other."""
     link = SimulatedLink()
     loop = start(link)
     wait_for(lambda: loop.operation.state is RobotState.WALKING)
-    clocks = {time.CLOCK_BOOTTIME: 600.0}  # ten minutes later, all at once
+    clocks = {time.CLOCK_BOOTTIME: 600.0}  # a jump by ten minutes
     true = time.clock_gettime
     monkeypatch.setattr(time, "clock_gettime", lambda clock: true(clock) + clocks.get(clock, 0.0))
     wait_for(lambda: loop.fault)
@@ -191,8 +191,8 @@ def test_a_link_that_fails_leaves_the_robot_damped() -> None:
     assert damped(link.sent[-1])
 
 
-def test_a_wire_that_blocks_is_a_stall_after_which_it_stands_up_again() -> None:
-    """The driver has let go before the blocked command came through, or right after it."""
+def test_a_link_that_blocks_is_a_stall_after_which_the_robot_stands_up() -> None:
+    """The driver times out before the blocked command arrives, or right after."""
     link = SimulatedLink()
     loop = start(link, driver_timeout_s=DRIVER_TIMEOUT_S)
     wait_for(lambda: loop.walking_since)
@@ -203,14 +203,14 @@ def test_a_wire_that_blocks_is_a_stall_after_which_it_stands_up_again() -> None:
     loop.stop()
     assert loop.operation.stalls > before
     first = next(i for i, c in enumerate(link.sent) if i >= blocked - 1 and damped(c))
-    assert first <= blocked + 1  # no other stiff command has gone out
+    assert first <= blocked + 1  # no other stiff command was sent
     resting = link.sent[first : first + round(0.9 * state_machine.REST_S / PERIOD_S)]
     assert all(damped(command) for command in resting)
     assert any("no command for 0." in cause for _, cause in loop.changes)
 
 
 def told_to_walk(loop: ControlLoop) -> None:
-    """By people, one order after the other."""
+    """Command by command."""
     wait_for(lambda: loop.operator.state is RobotState.LIMP)
     assert loop.operator.arm()[0]
     assert loop.operator.stand_up()[0]
@@ -219,8 +219,8 @@ def told_to_walk(loop: ControlLoop) -> None:
     wait_for(lambda: loop.operator.state is RobotState.WALKING)
 
 
-def test_after_a_stall_nobody_stands_up_whom_people_have_armed() -> None:
-    """Somebody may have gone to the robot that fell."""
+def test_a_stall_disarms_a_robot_that_an_operator_has_armed() -> None:
+    """A person may be near the robot that fell."""
     link = SimulatedLink()
     loop = start(link, auto=False, driver_timeout_s=DRIVER_TIMEOUT_S)
     told_to_walk(loop)
@@ -236,8 +236,8 @@ def test_after_a_stall_nobody_stands_up_whom_people_have_armed() -> None:
     assert loop.fault is None
 
 
-def test_a_limp_robot_that_says_nothing_is_disarmed() -> None:
-    """It may have been switched off and on: who armed it has not seen what comes then."""
+def test_a_limp_robot_without_sensor_data_is_disarmed() -> None:
+    """It may have been switched off and on since it was armed."""
     link = SimulatedLink()
     loop = start(link, auto=False)
     wait_for(lambda: loop.operator.state is RobotState.LIMP)
@@ -247,7 +247,7 @@ def test_a_limp_robot_that_says_nothing_is_disarmed() -> None:
     del link.silent_since["joints"]
     assert loop.operator.stand_up() == (False, "not armed")
     assert (RobotState.LIMP, "disarmed, joints is silent") in loop.changes
-    link.silent_since["camera"] = -math.inf  # who lies needs none
+    link.silent_since["camera"] = -math.inf  # a limp robot needs none
     told_to_arm = loop.operator.arm()
     steps = loop.steps
     wait_for(lambda: loop.steps > steps + 20)
@@ -257,10 +257,10 @@ def test_a_limp_robot_that_says_nothing_is_disarmed() -> None:
     assert loop.fault is None
 
 
-def test_what_is_taken_is_a_stage_of_its_own() -> None:
-    """Not the observation's: a wire that is slow must not look like slow code, nor publish."""
+def test_reading_the_link_is_a_latency_stage_of_its_own() -> None:
+    """A slow link must count neither as computation nor as publishing."""
     link = SimulatedLink()
-    link.takes_s = 0.004
+    link.take_s = 0.004
     loop = start(link)
     wait_for(lambda: len(loop.decisions) >= 3)
     loop.stop()
@@ -280,17 +280,17 @@ def test_a_robot_without_sensors_never_stands_up(monkeypatch: pytest.MonkeyPatch
     wait_for(lambda: loop.fault)
     loop.stop()
     assert loop.fault == "no message on imu for 0 s; imu: messages repeat their stamp"
-    assert not admitted  # nor is it taken from whoever holds it
+    assert not admitted  # and its motors are not acquired
     assert all(damped(command) for command in link.sent)
 
 
-def test_what_is_set_during_a_step_counts_from_the_next_on() -> None:
-    """And is recorded with that: while a policy decides, and while a command goes out."""
+def test_a_setting_that_changes_during_a_step_applies_from_the_next_on() -> None:
+    """The recorded settings are those that applied: set while deciding, and while sending."""
     link, steps, sensor_timeouts = SimulatedLink(), list[ControlStep](), dict(SENSOR_TIMEOUTS)
-    sensor, impatient = "imu", SensorTimeouts(-3.0, -2.0, -1.0)
+    sensor, expired = "imu", SensorTimeouts(-3.0, -2.0, -1.0)
 
     def decide(*_: object) -> Decision:
-        sensor_timeouts[sensor] = impatient  # the supervisor has yet to review this step
+        sensor_timeouts[sensor] = expired  # before the supervisor's review in this step
         return Decision(np.zeros(2), 20, ATTENTION)
 
     low_level = LinearLowLevel.from_weights(A1, np.zeros(LOW_LEVEL_WEIGHTS))
@@ -309,5 +309,5 @@ def test_what_is_set_during_a_step_counts_from_the_next_on() -> None:
     *before, decided, last = steps
     assert decided.decision is not None
     assert all(step.settings["sensor_timeouts"] == SENSOR_TIMEOUTS for step in (*before, decided))
-    assert last.settings["sensor_timeouts"] == {**SENSOR_TIMEOUTS, sensor: impatient}
+    assert last.settings["sensor_timeouts"] == {**SENSOR_TIMEOUTS, sensor: expired}
     assert (decided.fault, last.fault is None) == (None, False)
