@@ -137,7 +137,7 @@ def test_a_recording_is_as_documented() -> None:
     fields = {line.split()[1] for line in definition.splitlines()}
     assert documented_keys("Recording", STEP) == {*fields, "ros2 bag play"}  # who leaves it out
     page = (ROOT / "docs" / "commands.md").read_text()
-    _, _, metadata = page.partition("The metadata `pixelgait` say what was recorded: ")
+    _, _, metadata = page.partition("The metadata `pixelgait` name the bundle and the code:")
     recording = read_recording(RECORDINGS / "iap.mcap")
     assert recording.about.keys() == {*re.findall("`(\\w+)`", metadata.partition(". ")[0])}
 
