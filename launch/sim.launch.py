@@ -45,6 +45,7 @@ ARGUMENTS = (
     ("dry_run", "false", "Command no motor, publish joint_command_dry_run instead."),
     ("namespace", "", "Namespace of all nodes."),
     ("realtime", "true", "Ask for real-time priority."),
+    ("any_interface", "false", "Allow a simulated Go2 on an interface of a real one."),
     ("gui", "false", "Show the robot in the simulator's window."),
     ("log_level", "info", "debug, info, warn, error or fatal."),
     *OPTIONS,
@@ -53,11 +54,15 @@ ARGUMENTS = (
 
 def simulated_robot(context: LaunchContext) -> list[LaunchDescriptionEntity]:
     value = {name: LaunchConfiguration(name).perform(context) for name, _, _ in ARGUMENTS}
-    truth = {name: is_true(name, value[name]) for name in ("dry_run", "gui", "realtime")}
+    truth = {
+        name: is_true(name, value[name]) for name in ("any_interface", "dry_run", "gui", "realtime")
+    }
     # A window excludes real-time priority: the command refuses --realtime with --gui.
     arguments = ["--gui"] if truth["gui"] else []
     if not (truth["gui"] and truth["realtime"]):
         arguments.append("--realtime" if truth["realtime"] else "--no-realtime")
+    if truth["any_interface"]:
+        arguments.append("--any-interface")
     for name, _, _ in OPTIONS:
         if value[name]:
             option = name.removeprefix("sim_").replace("_", "-")
