@@ -1,1 +1,1 @@
-"""From trained weights to a policy bundle: ONNX graphs, parity, contract; and the demonstration."""
+"""Exporter: trained weights to a policy bundle (ONNX graphs, parity, contract), and the demo."""

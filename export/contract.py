@@ -1,4 +1,4 @@
-"""The contract of a bundle: everything needed to feed its graphs, and where they came from."""
+"""Contract of a bundle: inputs and outputs of its graphs, robot, camera, motors, provenance."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def make_contract(
 ) -> dict[str, Any]:
     """The contract as a JSON object.
 
-    `graphs` and `files` map file names to tensors and SHA-256, `provenance` a level to how it was
-    trained, if it was.
+    `graphs` and `files` map file names to tensors and SHA-256; `provenance` maps a level to the
+    record of its training, if any.
     """
     height, width, channels = graphs[HIGH_LEVEL]["inputs"]["image"]["shape"]
     high_level, low_level = provenance.get("high_level"), provenance.get("low_level")
@@ -63,13 +63,13 @@ def make_contract(
         "provenance": {"date": date.today().isoformat(), "export": git_state(), **provenance},
         "files": files,
     }
-    contract: dict[str, Any] = json.loads(json_bytes(content))  # as it will be read
+    contract: dict[str, Any] = json.loads(json_bytes(content))  # as a reader parses it
     contract["sha256"] = contract_hash(contract)
     return contract
 
 
 def _trained(level: Mapping[str, Any] | None, name: str) -> list[float] | None:
-    """Least and most of a delay or a period that a level was trained with; None: it was not."""
+    """Range of a delay or period in the training of a level; None: untrained."""
     if level is None:
         return None
     ranges = level.get("config", {}).get("randomisation") or {}

@@ -1,4 +1,4 @@
-"""A bundle from training runs: graphs, parity with torch, golden vector, contract."""
+"""Exporter of bundles from training runs: graphs, parity with torch, golden vector, contract."""
 
 from __future__ import annotations
 
@@ -47,8 +47,7 @@ def export(config: ExportConfig) -> list[parity.Parity]:
     """Write and verify the bundle; returns the parity figures.
 
     Raises:
-        UserError: a run folder, the name or the place of a file cannot be used, `out` holds
-            something else than a bundle, or ONNX differs from torch.
+        UserError: as `check`, or if ONNX differs from torch.
     """
     low_level_run, high_level_run = check(config)
     low_level = LinearGraph(trained_low_level(low_level_run))
@@ -65,7 +64,7 @@ def export(config: ExportConfig) -> list[parity.Parity]:
 
 
 def trial_of_bundle(config: ExportConfig) -> str:
-    """The line that evaluates what was exported where it was trained; untrained, where all are."""
+    """Command line that evaluates the bundle in the scene of its training."""
     if config.encoder:
         return trial_line(config.out)
     low_level = find_run(config.low_level, "low_level")
@@ -81,12 +80,21 @@ def write_bundle(
     name: str = "policy",
     seed: int = VALIDATION.start,
 ) -> list[parity.Parity]:
-    """Write and verify the bundle of two networks, wherever they were trained.
+    """Write and verify the bundle of two networks.
 
-    `provenance` says where, by level. Returns the parity figures.
+    Args:
+        out: folder of the bundle.
+        high_level: network that decides.
+        low_level: network that moves the legs.
+        provenance: record of the training, by level.
+        name: name of the bundle in its contract.
+        seed: course of the recorded observations.
+
+    Returns:
+        The parity figures.
 
     Raises:
-        UserError: ONNX differs from torch.
+        UserError: if ONNX differs from torch.
     """
     modules = {HIGH_LEVEL: HighLevelGraph(high_level), LOW_LEVEL: low_level}
     graphs = {HIGH_LEVEL: high_level_graph(high_level), LOW_LEVEL: low_level_graph(low_level)}
@@ -110,10 +118,10 @@ def write_bundle(
 
 
 def high_level_of(config: ExportConfig, run: Path | None) -> Decider:
-    """The trained high level of a run, an untrained one, or none that sees.
+    """The trained high level of a run, an untrained one, or one that walks straight ahead.
 
     Raises:
-        UserError: the run folder cannot be used, or the encoder makes no sense.
+        UserError: if the run folder or the encoder cannot be used.
     """
     if run is not None:
         return trained_high_level(run)
@@ -127,7 +135,7 @@ def high_level_of(config: ExportConfig, run: Path | None) -> Decider:
 
 
 def _golden(graph: onnx.ModelProto, samples: Sequence[parity.Tensors]) -> dict[str, Any]:
-    """Inputs and outputs from the middle of the observations, where the robot is walking."""
+    """Inputs and outputs from the middle of the observations, while the robot walks."""
     sample = samples[len(samples) // 2]
     output = parity.run_onnx(graph, [sample])[0]
     return {
@@ -137,35 +145,34 @@ def _golden(graph: onnx.ModelProto, samples: Sequence[parity.Tensors]) -> dict[s
 
 
 def _add_metadata(graph: onnx.ModelProto, name: str, spec: RobotSpec) -> None:
-    """A graph separated from its folder still says what it belongs to, and how joints obey it."""
+    """Store bundle name, joint names, gains and pose in a graph, for use without its folder."""
     joints = {
         "joint_names": spec.joint_names,
         "kp_nm_per_rad": spec.kp_nm_per_rad.tolist(),
         "kd_nms_per_rad": spec.kd_nms_per_rad.tolist(),
         "default_pose_rad": spec.default_pose_rad.tolist(),
     }
-    told = {"bundle": name, **{key: json.dumps(values) for key, values in joints.items()}}
-    for key, value in told.items():
+    metadata = {"bundle": name, **{key: json.dumps(values) for key, values in joints.items()}}
+    for key, value in metadata.items():
         entry = graph.metadata_props.add()
         entry.key, entry.value = key, value
 
 
 def _replace(out: Path, files: dict[str, bytes]) -> None:
-    """Verify the bundle aside, then replace the files at `out`, the contract last.
+    """Verify the bundle in a temporary folder, then replace the files at `out`, contract last.
 
-    A bundle whose replacement was interrupted is refused by its hashes; nothing else at `out` is
-    touched.
+    The hashes refuse a bundle whose replacement was interrupted.
     """
-    with tempfile.TemporaryDirectory() as aside:
+    with tempfile.TemporaryDirectory() as folder:
         for name, data in files.items():
-            (Path(aside) / name).write_bytes(data)
-        load_bundle(aside)
+            (Path(folder) / name).write_bytes(data)
+        load_bundle(folder)
     for name in (*FILES, CONTRACT):
         write_atomic(out / name, files[name])
 
 
 def _figures(config: ExportConfig, rows: list[parity.Parity]) -> dict[str, Any]:
-    """The parity figures as they are written."""
+    """Parity figures for JSON."""
     return {
         **head("pixelgait-export"),
         "bundle": config.name,

@@ -1,4 +1,4 @@
-"""Generated parts of the documentation: what a make target writes between two lines of a page."""
+"""Generated sections of Markdown pages, between two marker lines."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from pixelgait.robot.files import write_atomic
 
 
 def markers(part: str, target: str) -> tuple[str, str]:
-    """The lines around a part that `make <target>` writes."""
+    """The marker lines around a part that `make <target>` writes."""
     return f"<!-- {part}: written by make {target} -->", f"<!-- end of {part} -->"
 
 
 def require_markers(page: Path, part: str, target: str) -> None:
-    """To be called before hours of measuring.
+    """Check a page before hours of measuring.
 
     Raises:
-        UserError: the page is missing, no text, or has no such lines.
+        UserError: if the page is missing, not UTF-8, or has no such markers.
     """
     begin, end = markers(part, target)
     try:
@@ -36,15 +36,15 @@ def table_head(names: Sequence[str]) -> list[str]:
 
 
 def table_line(cells: Sequence[str]) -> str:
-    """A further line of it."""
+    """A row of a table in Markdown."""
     return f"| {' | '.join(cells)} |"
 
 
 def write_between(page: Path, part: str, target: str, lines: Sequence[str]) -> None:
-    """Replace what stands between the markers.
+    """Replace the lines between the markers.
 
     Raises:
-        UserError: the page is missing, or has no such lines.
+        UserError: as `require_markers`.
     """
     require_markers(page, part, target)
     begin, end = markers(part, target)

@@ -1,4 +1,4 @@
-"""Torch modules to ONNX graphs."""
+"""ONNX graphs of high and low level, exported from torch."""
 
 from __future__ import annotations
 
@@ -22,14 +22,13 @@ from pixelgait.robot.cli.processes import interrupt_later
 from pixelgait.robot.control.low_level import RESULTS, SIGNATURE
 
 LEAST_SAVING_BYTES = 1 << 12
-OPSET = 21  # newest that ROS machines' onnxruntime (>= 1.18) reads
+OPSET = 21  # the newest of onnxruntime 1.18, which robots have at least
 
 
 class HighLevelGraph(nn.Module):
     """A high level for one image, without a batch axis.
 
-    It takes what it uses, `inputs` in this order: the image, a goal or the bearing of ahead, a
-    state.
+    Its `inputs` are those that it uses, in this order: image, goal or bearing of ahead, state.
     """
 
     def __init__(self, high_level: Decider) -> None:
@@ -102,10 +101,7 @@ def _export(module: nn.Module, inputs: dict[str, Tensor], outputs: list[str]) ->
 
 
 def without_traces(model: onnx.ModelProto) -> onnx.ModelProto:
-    """The graph without what the exporter notes of where it was made.
-
-    Stack traces with the paths of that machine: several times the size of what is computed.
-    """
+    """The graph without the exporter's stack traces, which are several times its size."""
     graph = model.graph
     for part in (graph, *graph.node, *graph.input, *graph.output, *graph.value_info):
         del part.metadata_props[:]
@@ -116,9 +112,9 @@ def without_traces(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def without_copies(model: onnx.ModelProto) -> onnx.ModelProto:
-    """The graph with constants that repeat along an axis held once, and expanded when it is loaded.
+    """The graph with constants that repeat along an axis stored once, and expanded on loading.
 
-    The exporter folds the expansion of an index to every window and head: megabytes of it.
+    The exporter folds the expansion of an index to every window and head, which takes megabytes.
     """
     for tensor in list(model.graph.initializer):
         whole = onnx.numpy_helper.to_array(tensor)
@@ -136,7 +132,7 @@ def without_copies(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def _once(array: NDArray[Any]) -> NDArray[Any]:
-    """The array with a single entry along every axis on which all are equal."""
+    """The array with a single entry along every axis with equal entries."""
     for axis in range(array.ndim):
         first = array.take([0], axis)
         if array.shape[axis] > 1 and (array == first).all():
@@ -145,7 +141,7 @@ def _once(array: NDArray[Any]) -> NDArray[Any]:
 
 
 def _first_best(scores: Any, count: int) -> Any:
-    """The patch selection's operator: ONNX TopK takes the lowest index first among equals."""
+    """Operator of the patch selection: ONNX TopK takes the lowest index first among equals."""
     number: Any = op.Constant(value_ints=[count])
     _, indices = op.TopK(scores, number, axis=1, largest=1, sorted=1)
     return indices

@@ -16,31 +16,31 @@ from pixelgait.sim.world.seeds import VALIDATION
 class ExportConfig:
     """Export two training runs as one policy bundle: ONNX graphs, contract, golden vector.
 
-    Both graphs are compared with torch on observations recorded in simulation; a difference above
-    1e-5 is an error, above 1e-4 of what is remembered; of durations one in 50 may be a step off.
+    Both graphs are compared with torch on observations recorded in simulation. The tolerance is
+    1e-5, for recurrent states 1e-4. One duration in 50 may differ by a step.
     """
 
     low_level: Path
-    """Run folder of the low level (task walk, follow or joint), or a bundle with one beside it: a
-    folder, or the name of a shipped one, as in walk."""
+    """Run folder of the low level (task walk, follow or joint), or a bundle that contains one: a
+    folder, or the name of a shipped one, as walk."""
     out: Path
-    """Folder of the bundle: a new or empty one, or that of an older bundle, which is replaced."""
+    """Folder of the bundle; an older bundle there is replaced."""
     high_level: Path | None = None
-    """Run folder of the high level, or a bundle likewise, as in iap; without one the policy walks
-    straight ahead."""
+    """Run folder of the high level, or a bundle that contains one, as iap. Without it the policy
+    walks straight ahead."""
     encoder: str = ""
-    """Instead of a trained high level: an untrained one with this encoder, with options as in
-    iap:patch=4,stride=4. height, width and channels (1 depth, 3 RGB, 4 RGB-D) choose the camera."""
+    """Encoder of an untrained high level, with options as in iap:patch=4,stride=4. height, width
+    and channels (1 depth, 3 RGB, 4 RGB-D) choose the camera. Excludes --high-level."""
     name: str = "policy"
-    """What the bundle is called in its contract."""
+    """Name of the bundle in its contract."""
     seed: Seed = VALIDATION.start
-    """Course on which the observations are recorded."""
+    """Seed of the course on which the observations are recorded."""
     json: Path | None = None
-    """Also write the parity figures there."""
+    """Write the parity figures to this file."""
 
 
 def check(config: ExportConfig) -> tuple[Path, Path | None]:
-    """The run folders of low and high level, after checks that take no time.
+    """The run folders of low and high level, after all quick checks.
 
     Raises:
         UserError: if a run folder, the name or the place of a file cannot be used, or `out` holds

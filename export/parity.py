@@ -26,33 +26,33 @@ from pixelgait.sim.tasks.episode import run_episode
 from pixelgait.sim.tasks.navigate import Forward
 
 Tensors = dict[str, NDArray[Any]]
-STATE = "state"  # what is remembered, as an input
-# What is remembered is fed back, and what every image rounds adds up: to 1.1e-5 in 50 images with
-# iap-rgbd's seed 1, whose commands were 1e-6 apart.
+STATE = "state"  # input of the recurrent state
+# The recurrent state is fed back, so rounding adds up: to 1.1e-5 in 50 images with iap-rgbd's seed
+# 1, whose commands differed by 1e-6.
 MEMORY_TOLERANCE = 10 * TOLERANCE
-# Durations are rounded: where one lies half-way, either step is right. One in 5000 images does, of
-# the shipped policies; as many of a recording's as this may.
+# Durations are rounded: half-way between two steps, either is right. That happens in one of 5000
+# images of the shipped policies; this share of a recording may differ.
 DURATION, MAY_FLIP = "duration_steps", 0.02
 
 
 RECORDED_STEPS = 1000  # 10 s
-# Who has learned looks every 20 steps or so, who has not every 8 s, at two images. Here everybody
-# does as often as this at least: dozens of images.
+# A trained policy processes an image every 20 steps or so, an untrained one every 8 s. This limit
+# gives dozens of images in either case.
 LONGEST_STEPS = 30
 
 
 @dataclass(slots=True)
 class Observations:
-    """Inputs of both levels by name, in the order they occurred."""
+    """Inputs of both levels by name, in order of time."""
 
     high_level: list[dict[str, NDArray[Any]]] = field(default_factory=list)
     low_level: list[dict[str, NDArray[Any]]] = field(default_factory=list)
 
 
 def record(high_level: Decider, low_level: LowLevelGraph, seed: int) -> Observations:
-    """Run the policy on a medium obstacle course and keep what its levels were given.
+    """Run the policy on a medium obstacle course and record the inputs of its levels.
 
-    The destination of who is told one lies at the course's end.
+    A policy with a goal has it at the course's end.
     """
     observations = Observations()
 
@@ -96,7 +96,7 @@ class Parity:
 
 
 def samples_of(observations: Observations, graph: str) -> list[Tensors]:
-    """The recorded inputs of one graph, as its types."""
+    """Recorded inputs of one graph, in its types."""
     rows = observations.high_level if graph == HIGH_LEVEL else observations.low_level
     return [
         {
@@ -116,7 +116,7 @@ def run_onnx(model: onnx.ModelProto, samples: list[Tensors]) -> list[Tensors]:
 
 @torch.no_grad()
 def run_torch(module: nn.Module, names: Iterable[str], samples: list[Tensors]) -> list[Tensors]:
-    """Outputs of the module, which have these names, for every sample."""
+    """Outputs of the module by these names, for every sample."""
 
     def run(given: Tensors) -> Tensors:
         outputs = module(*(torch.from_numpy(value) for value in given.values()))
@@ -128,7 +128,7 @@ def run_torch(module: nn.Module, names: Iterable[str], samples: list[Tensors]) -
 def compare(
     graph: str, model: onnx.ModelProto, module: nn.Module, samples: list[Tensors]
 ) -> list[Parity]:
-    """Differences between ONNX and torch, output by output; each remembers what it has said itself.
+    """Differences between ONNX and torch by output; each is fed its own recurrent state.
 
     A phase is compared on the circle: 0 and 2 pi are the same.
     """
@@ -155,8 +155,8 @@ def _worst(output: str, differences: Array) -> float:
 
 
 def _fed_back(run: Callable[[Tensors], Tensors], samples: list[Tensors]) -> list[Tensors]:
-    """Outputs for samples in the order of time: a state is what the last one left, not what was
-    recorded, but where it began anew.
+    """Outputs for samples in order of time, each with the state of the one before, not the recorded
+    one, except where it was reset.
     """
     outputs: list[Tensors] = []
     for sample in samples:
@@ -178,7 +178,7 @@ def check(rows: list[Parity]) -> None:
 
 
 def format_table(rows: list[Parity]) -> str:
-    """The comparison as a table for a terminal."""
+    """Table of the comparison for a terminal."""
     lines = [f"{'graph':<18}{'output':<18}{'samples':>8}{'max |ONNX - torch|':>22}"]
     lines += [f"{r.graph:<18}{r.output:<18}{r.samples:>8}{r.difference:>22.2e}" for r in rows]
     return "\n".join(lines)

@@ -1,1 +1,1 @@
-"""The whole path on one computer, shown: train, export, walk under ROS 2."""
+"""Demo: train, export and walk under ROS 2, on one computer."""

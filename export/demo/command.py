@@ -1,4 +1,4 @@
-"""pixelgait-demo: train, export, walk under ROS 2, and show it, in a few minutes."""
+"""pixelgait-demo: train, export and walk under ROS 2 in a few minutes."""
 
 from __future__ import annotations
 

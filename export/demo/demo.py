@@ -1,4 +1,4 @@
-"""The demonstration, step by step."""
+"""Steps of the demo: train, export, walk a course and a house under ROS 2, draw pictures."""
 
 from __future__ import annotations
 
@@ -45,15 +45,15 @@ from pixelgait.sim.world.appearance import AppearanceSet
 from pixelgait.sim.world.scene import Layout, Scene, WithAppearance
 from pixelgait.sim.world.seeds import VALIDATION, Stream
 
-# Whose high levels walk the course and the house, on any robot's legs.
-COURSE_EYES, HOUSE_EYES = "iap-rgbd", "navigator"
-FIT_EPISODES = 6  # do the fresh low level and the shipped high level fit each other?
+# Bundles whose high levels walk the course and the house.
+COURSE_POLICY, HOUSE_POLICY = "iap-rgbd", "navigator"
+FIT_EPISODES = 6  # to try the new low level with the shipped high level
 FIT_DISTANCE_M = 5.0
 TRIAL_SEED = VALIDATION[100]
-GIF_S = 10.0  # of the film as a GIF, which takes much more room
-HOUSE_S = 40.0  # of walking; a way is 7 m long, some are twice as long
+GIF_S = 10.0  # of the film as a GIF, which is larger than a video
+HOUSE_S = 40.0  # of walking; a path is 7 m long, some are twice as long
 HOUSE_SCENE = "rooms"
-APPEARANCE: AppearanceSet = "test"  # of kinds that no training has seen
+APPEARANCE: AppearanceSet = "test"  # unseen in training
 RECORDING, HOUSE = "walk.mcap", "house"
 FILES = (
     *(RECORDING, "walk.mp4", "walk.gif", "strip.png", "path.png"),
@@ -66,8 +66,7 @@ def demo(config: DemoConfig) -> None:
     """Run all steps.
 
     Raises:
-        UserError: a value cannot be used, a step failed, or the robot is not where it was told to
-            go.
+        UserError: if a value cannot be used, a step failed, or the robot has not reached its goal.
     """
     from pixelgait.robot.ros.common import (
         ros2,  # refuses a missing ROS 2 before minutes of training
@@ -82,7 +81,7 @@ def demo(config: DemoConfig) -> None:
 
 
 def _demo(config: DemoConfig) -> None:
-    """All steps, in a folder that is ours alone."""
+    """Run all steps in the locked folder."""
     _clear(config.out)
     headline(1, f"The {config.robot.upper()} learns to walk, from {beginning(config)}")
     run = train_low_level(config)
@@ -91,7 +90,7 @@ def _demo(config: DemoConfig) -> None:
     bundle = make_bundle(config, run)
     headline(3, f"{config.seconds:.0f} s on an unseen obstacle course, by camera, under ROS 2")
     walk_course(config, bundle)
-    headline(4, f"{HOUSE_S:.0f} s to a place in an unseen house and look, by depth and memory")
+    headline(4, f"{HOUSE_S:.0f} s to a goal in an unseen house, by depth and memory")
     walk_house(config)
     headline(5, "Pictures")
     show(config, run)
@@ -102,22 +101,22 @@ def _demo(config: DemoConfig) -> None:
 
 
 def beginning(config: DemoConfig) -> str:
-    """What its training begins with."""
-    return "zero weights" if start(config) is None else "what the A1 has learned"
+    """Initial weights of the training, in words."""
+    return "zero weights" if start(config) is None else "the A1's weights"
 
 
 def start(config: DemoConfig) -> Path | None:
-    """Where its training starts; from zero, other robots than the A1 take longer than the demo."""
+    """Bundle whose weights the training starts from; only the A1 learns from zero in this time."""
     return None if config.robot == A1.name else Path("walk")
 
 
 def headline(number: int, text: str) -> None:
-    """Tell the user what comes now."""
+    """Print the headline of a step."""
     print(f"\n--- {number}/5  {text} ---", flush=True)
 
 
 def train_low_level(config: DemoConfig) -> Run:
-    """Learn to follow commands."""
+    """Train a low level that follows velocity commands."""
     return train(
         FollowConfig(
             out=config.out / "training",
@@ -134,10 +133,10 @@ def train_low_level(config: DemoConfig) -> Run:
 
 
 def make_bundle(config: DemoConfig, run: Run) -> Path:
-    """Export the fresh low level with the shipped high level; fall back to the shipped pair."""
-    bundle, eyes = config.out / "bundle", SHIPPED / COURSE_EYES
-    export(ExportConfig(low_level=run.folder, high_level=eyes, out=bundle, name="demo"))
-    print("Do the fresh low level and the shipped high level fit each other? Trying in simulation:")
+    """Export the new low level with the shipped high level, or fall back to the shipped pair."""
+    bundle, high_level = config.out / "bundle", SHIPPED / COURSE_POLICY
+    export(ExportConfig(low_level=run.folder, high_level=high_level, out=bundle, name="demo"))
+    print("Trying the new low level with the shipped high level in simulation:")
     trial = EvalConfig(
         str(bundle), episodes=FIT_EPISODES, seed=TRIAL_SEED, seconds=20.0, workers=config.workers
     )
@@ -145,55 +144,55 @@ def make_bundle(config: DemoConfig, run: Run) -> Path:
     distance, falls = figures["distance_m"], figures["fall_rate"]
     print(f"{FIT_EPISODES} courses of 20 s: {distance:.1f} m on average, falls {falls:.0%}")
     if falls == 0.0 and distance >= FIT_DISTANCE_M:
-        print("They do: the robot will walk on what it has just learned.")
+        print("They fit: the robot will walk with what it has just learned.")
         return bundle
-    print("They do not: the robot will walk on the shipped pair instead.")
-    return shipped_pair(config, COURSE_EYES)
+    print("They do not fit: the robot will walk with the shipped low level.")
+    return shipped_pair(config, COURSE_POLICY)
 
 
-def shipped_pair(config: DemoConfig, eyes: str) -> Path:
-    """The bundle of a shipped high level and the robot's shipped low level; or it is made."""
-    name = eyes if config.robot == A1.name else f"{eyes}-{config.robot}"
+def shipped_pair(config: DemoConfig, policy: str) -> Path:
+    """Bundle of a shipped high level and the robot's shipped low level, exported if missing."""
+    name = policy if config.robot == A1.name else f"{policy}-{config.robot}"
     if (SHIPPED / name).exists():
         return SHIPPED / name
-    out, legs = config.out / name, shipped_low_level(config.robot)
-    export(ExportConfig(low_level=legs, high_level=SHIPPED / eyes, out=out, name=name))
+    out, low_level = config.out / name, shipped_low_level(config.robot)
+    export(ExportConfig(low_level=low_level, high_level=SHIPPED / policy, out=out, name=name))
     return out
 
 
 def walk_course(config: DemoConfig, bundle: Path) -> None:
-    """Stand-in robot and controller on the course; then the recording once more."""
+    """Simulated robot and controller on the course; then a replay of the recording."""
     recording = config.out / RECORDING
     walk = ["--duration", str(config.seconds), "--record", str(recording)]
-    run_ros(str(bundle), config.out, stand_in(config), walk)
+    run_ros(str(bundle), config.out, robot_options(config), walk)
     print(format_figures(replay(read_recording(recording), load_bundle(bundle))))
 
 
 def walk_house(config: DemoConfig) -> None:
-    """The shipped navigator is told a place in another room, and walks there."""
+    """The shipped navigator receives a goal in another room and walks there."""
     house, _ = make_house(config)
     out = config.out / HOUSE
     out.mkdir()
     assert house.goal_position is not None
     x, y = house.goal_position.tolist()
-    robot = [*stand_in(config), "--scene", HOUSE_SCENE]
-    bundle = str(shipped_pair(config, HOUSE_EYES))
+    robot = [*robot_options(config), "--scene", HOUSE_SCENE]
+    bundle = str(shipped_pair(config, HOUSE_POLICY))
     run_ros(bundle, out, robot, ["--duration", str(HOUSE_S)], goal=(x, y))
 
 
-def stand_in(config: DemoConfig) -> list[str]:
-    """What pixelgait-sim is told on the course and in the house."""
+def robot_options(config: DemoConfig) -> list[str]:
+    """Options of pixelgait-sim on the course and in the house."""
     return ["--robot", config.robot, "--seed", str(config.course_seed), "--appearance", APPEARANCE]
 
 
 def make_house(config: DemoConfig) -> tuple[Scene, Layout]:
-    """The house, as the seed lays it out; its look is of the test set."""
+    """The house of the seed, with an appearance of the test set."""
     house = make_scene(HOUSE_SCENE, appearance=APPEARANCE)
     return house, house.layout(Stream.LAYOUT.rng(config.course_seed))
 
 
 def show(config: DemoConfig, run: Run) -> None:
-    """Learning curve, path, latency and film from what the run has left behind."""
+    """Draw learning curve, path, latency and film of the walk on the course."""
     out = config.out
     title = f"{config.robot.upper()} follows commands, from {beginning(config)}"
     draw_curve(out / "learning_curve.png", run.load().curve, title)
@@ -219,7 +218,7 @@ def show(config: DemoConfig, run: Run) -> None:
 
 
 def show_house(config: DemoConfig) -> None:
-    """The walk through the house: film, and the way on its map."""
+    """Draw film and path of the walk through the house."""
     out = config.out / HOUSE
     house, layout = make_house(config)
     track = walked(out)
@@ -229,10 +228,10 @@ def show_house(config: DemoConfig) -> None:
 
 
 def arrival(config: DemoConfig) -> str:
-    """That the robot has arrived in the house, by where it really was when its time was over.
+    """Report that the robot has reached its goal in the house, by its true position at the end.
 
     Raises:
-        UserError: it has not: it did not stand, or too far from where it was told to go.
+        UserError: if the robot did not stand, or too far from its goal.
     """
     house, _ = make_house(config)
     assert house.goal_position is not None
@@ -242,12 +241,12 @@ def arrival(config: DemoConfig) -> str:
         return f"in the house: arrived, {remaining_m:.2f} m from its goal"
     raise UserError(
         f"in the house: NOT arrived, {remaining_m:.2f} m from its goal after {HOUSE_S:.0f} s, "
-        f"{moved_m:.2f} m of way in the last half second: expected to stand within {REACHED_M} m"
+        f"{moved_m:.2f} m in the last half second: expected to stand within {REACHED_M} m"
     )
 
 
 def walked(out: Path) -> Track:
-    """Where the robot was while the controller decided."""
+    """Track of the robot while the controller decided."""
     with np.load(out / "trajectory.npz") as data, np.load(out / "decisions.npz") as decisions:
         path, simulated_s = data["path"], data["simulated_s"]
         first, last = decisions["time_s"][[0, -1]]
@@ -256,9 +255,8 @@ def walked(out: Path) -> Track:
 
 
 def ended(out: Path, walk_s: float) -> tuple[Array, float]:
-    """Where the robot really was (2,) [m] when so long a walk was over, and whether it stood.
-
-    The latter as how far it had come in the half second before [m].
+    """True position (2,) [m] after a walk of so many seconds, and the distance of its last half
+    second [m].
     """
     with np.load(out / "trajectory.npz") as data, np.load(out / "decisions.npz") as decisions:
         path, began_s = data["path"], decisions["time_s"][0]
@@ -271,7 +269,7 @@ def ended(out: Path, walk_s: float) -> tuple[Array, float]:
 def film(
     spec: RobotSpec, scene: Scene, seed: int, track: Track, out: Path
 ) -> list[NDArray[np.uint8]]:
-    """Frames of the walk, with what the camera saw and attended to in the corner."""
+    """Frames of the walk, with camera image and attention in the corner."""
     with np.load(out / "decisions.npz") as data:
         times, images = data["time_s"], data["images"]
         attention = data["attention"] if "attention" in data else [None] * len(times)
@@ -285,14 +283,14 @@ def film(
 
 
 def _require_ours(out: Path) -> None:
-    """Raises UserError if the folder holds something else than an older demo."""
+    """Raises UserError if the folder holds anything but an older demo."""
     there = [path for path in out.iterdir() if path.name != LOCK] if out.exists() else []
     if there and not (out / MARKER).exists():
         raise UserError(f"{out} is not empty and holds no older demo; choose another --out")
 
 
 def _clear(out: Path) -> None:
-    """Empty the output folder of an older demo; it is ours until it is empty."""
+    """Empty the output folder of an older demo, and mark it."""
     for path in out.iterdir():
         if path.name in (LOCK, MARKER):
             continue

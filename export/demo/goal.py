@@ -1,4 +1,4 @@
-"""Tells the controller where to go, as RViz would: `goal_pose` at x, y [m] in odom's frame."""
+"""Goal publisher of the demo: `goal_pose` at x, y [m] in the odometry's frame, as RViz does."""
 
 from __future__ import annotations
 
@@ -12,44 +12,44 @@ from pixelgait.robot.ros.common import ros2
 from pixelgait.robot.ros.common.topic_names import DISTANCE, NODE, ODOMETRY, STATE
 
 AGAIN_S = 0.2
-UP = ("standing up", "ready", "walking")  # states in which it is told: all sensors send by then
+UP = ("standing up", "ready", "walking")  # states in which all sensors have sent
 
 
-class Guide:
-    """Says it until the controller tells how far it is."""
+class GoalPublisher:
+    """Publishes the goal until the controller reports its distance."""
 
     def __init__(self, x: float, y: float) -> None:
         self.node = ros2.rclpy.create_node("guide")
-        self.place = x, y
-        self.up = self.heard = False
+        self.position = x, y
+        self.up = self.accepted = False
         self._goals = self.node.create_publisher(PoseStamped, GOAL, 1)
-        self.node.create_subscription(String, f"{NODE}/{STATE}", self._stands, ros2.latched(1))
-        self.node.create_subscription(Float64, f"{NODE}/{DISTANCE}", self._sets_out, 1)
-        self.node.create_timer(AGAIN_S, self._tell)
+        self.node.create_subscription(String, f"{NODE}/{STATE}", self._on_state, ros2.latched(1))
+        self.node.create_subscription(Float64, f"{NODE}/{DISTANCE}", self._on_distance, 1)
+        self.node.create_timer(AGAIN_S, self._publish)
 
-    def _stands(self, state: String) -> None:
+    def _on_state(self, state: String) -> None:
         self.up = state.data.startswith(UP)
 
-    def _sets_out(self, distance_m: Float64) -> None:
-        self.heard = True
+    def _on_distance(self, distance_m: Float64) -> None:
+        self.accepted = True
 
-    def _tell(self) -> None:
-        if not self.up or self.heard:
+    def _publish(self) -> None:
+        if not self.up or self.accepted:
             return
         goal = PoseStamped()
         goal.header.stamp, goal.header.frame_id = self.node.get_clock().now().to_msg(), ODOMETRY
-        goal.pose.position.x, goal.pose.position.y = self.place
+        goal.pose.position.x, goal.pose.position.y = self.position
         goal.pose.orientation.w = 1.0
         self._goals.publish(goal)
 
 
 def main() -> None:
-    """Until a signal says that the walk is over."""
+    """Run until a signal ends the walk."""
     over = ros2.start()
-    guide = Guide(*map(float, sys.argv[1:3]))
+    publisher = GoalPublisher(*map(float, sys.argv[1:3]))
     while not over.is_set():
-        ros2.rclpy.spin_once(guide.node, timeout_sec=AGAIN_S)
-    guide.node.destroy_node()
+        ros2.rclpy.spin_once(publisher.node, timeout_sec=AGAIN_S)
+    publisher.node.destroy_node()
     ros2.rclpy.utilities.try_shutdown()
 
 

@@ -1,4 +1,4 @@
-"""A simulated robot and the controller, two processes that talk over ROS 2 topics."""
+"""ROS 2 processes of the demo: a simulated robot and the controller."""
 
 from __future__ import annotations
 
@@ -22,13 +22,17 @@ def run_ros(
     controller: list[str],
     goal: tuple[float, float] | None = None,
 ) -> None:
-    """Until the controller ends, on a ROS domain of their own; what they leave lies in `out`.
+    """Run robot and controller on a ROS domain of their own until the controller ends.
 
-    `robot` and `controller` are further arguments of pixelgait-sim and pixelgait-run; a `goal` x, y
-    [m] in the odometry's frame is told by a third process, over goal_pose.
+    Args:
+        bundle: bundle that walks.
+        out: folder of their files.
+        robot: further arguments of pixelgait-sim.
+        controller: further arguments of pixelgait-run.
+        goal: x, y [m] in the odometry's frame, published by a third process.
 
     Raises:
-        UserError: the controller stopped with a fault.
+        UserError: if the controller stopped with a fault.
     """
     domain = OwnDomain()
     environment = private_environment(domain.number, (out / "ros_log").resolve())
@@ -52,13 +56,13 @@ def run_ros(
 
 
 def _start(line: list[str], environment: dict[str, str]) -> subprocess.Popen[bytes]:
-    """A process in a session of its own: Ctrl-C is for this one, which ends the others."""
+    """Start a process in a session of its own: Ctrl-C reaches this process, which ends it."""
     start = partial(die_with_parent, os.getpid())
     return subprocess.Popen(line, env=environment, preexec_fn=start, start_new_session=True)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Let it damp and write, if it has not ended."""
+    """Terminate a process; it may still damp the robot and write its files."""
     process.terminate()
     try:
         process.wait(SHUTDOWN_S)

@@ -1,4 +1,4 @@
-"""pixelgait-encoders: latency, weights and memory of every encoder, in one run."""
+"""pixelgait-encoders: latency, number of weights and memory of all encoders."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ from pixelgait.sim.world.seeds import VALIDATION
 
 SIZES = ((32, 32), (64, 64), (128, 128), (240, 320))  # (height, width)
 PATCHES = (1, 2, 4, 8, 16)
-# Attention over all pairs of n patches takes time, and for the transformers memory, as n^2: brute
-# force forms its matrix in blocks, they form one per head. IAP never does.
+# Attention over all pairs of n patches takes time as n^2, and in transformers memory as well: they
+# form a matrix per head, brute force forms its matrix in blocks. IAP forms none.
 MOST_PATCHES = {"iap": 76_800, "brute-force": 19_200}
 MOST_PATCHES_WITH_HEADS = 4800
 FRAMES = 8
@@ -47,41 +47,40 @@ FRAMES = 8
 
 @dataclass(frozen=True)
 class EncoderProfileConfig:
-    """Time the high levels of all encoders in onnxruntime, on one thread, untrained.
+    """Time the untrained high levels of all encoders in onnxruntime, on one thread.
 
-    Images are camera frames of an obstacle course. All graphs are exported first, on all cores;
-    then each runs alone, in a process of its own: its memory is what that process needs at most,
-    beyond onnxruntime itself.
+    Images are camera frames of an obstacle course. All graphs are exported first, on all cores.
+    Then each runs alone in a process of its own; memory is that process's peak beyond onnxruntime.
     """
 
     encoder: tuple[str, ...] = ()
-    """Only these; all if none is named."""
+    """Only these encoders; all by default."""
     size: Annotated[tuple[int, ...], Range(1, 10_000)] = ()
     """Only images of these heights (32, 64, 128, 240)."""
     seconds: Annotated[float, Range(0.001, 3600.0)] = 0.5
-    """Longest time for one graph, after warming up."""
+    """Longest time for one graph after warm-up [s]."""
     out: Path = Path("runs/encoders")
     """Folder for encoders.json, encoders.md and encoders.png."""
     page: Path | None = None
-    """Page of the documentation that gets the summary, between its two markers."""
+    """Page of the documentation that gets the summary, between its markers."""
 
 
 class Measurement(NamedTuple):
-    """A graph to be measured."""
+    """A graph to measure."""
 
     encoder: str
     height: int
     width: int
-    patch: int | None  # [pixels]; none where the encoder has none, or its own
+    patch: int | None  # [pixels]; None: no patches, or those of the publication
 
     @property
     def patches(self) -> int | None:
-        """Their number."""
+        """Number of patches."""
         return self.patch and (self.height // self.patch) * (self.width // self.patch)
 
     @property
     def graph(self) -> str:
-        """The name of its file."""
+        """Name of the graph's file."""
         return f"{self.encoder}-{self.height}x{self.width}-{self.patch}.onnx"
 
 
@@ -91,11 +90,11 @@ def main() -> None:
 
 
 def profile_encoders(config: EncoderProfileConfig) -> list[EncoderRow]:
-    """Export, measure, print what was found and write it with its plot.
+    """Export, measure, print the findings and write them with a plot.
 
     Raises:
-        UserError: there is no such encoder, no time to measure, no place on the page, or a file
-            cannot be written, or no encoder sees images of such a size.
+        UserError: if an encoder is unknown, the page has no markers, a file cannot be written, or
+            no encoder takes images of that size.
     """
     if config.page is not None:
         require_markers(config.page, "encoders", "encoders")
@@ -127,10 +126,10 @@ def profile_encoders(config: EncoderProfileConfig) -> list[EncoderRow]:
 
 
 def _jobs(config: EncoderProfileConfig) -> list[Measurement]:
-    """All that was asked for.
+    """Graphs to measure.
 
     Raises:
-        UserError: there is no such encoder or size.
+        UserError: if an encoder or size is unknown.
     """
     from pixelgait.policies.encoder_registry import ENCODERS
 
@@ -151,13 +150,13 @@ def _jobs(config: EncoderProfileConfig) -> list[Measurement]:
 
 
 def _patches(encoder: Callable[..., Any]) -> tuple[int | None, ...]:
-    """Patch sizes to measure; none where there are no patches, or others were published."""
+    """Patch sizes to measure; None: no patches, or those of the publication."""
     patch = signature(encoder).parameters.get("patch")
     return PATCHES if patch and patch.default in PATCHES else (None,)
 
 
 def _measure_all(jobs: list[Measurement], seconds: float) -> list[EncoderRow]:
-    """Rows of all jobs that are possible; says why the others are not."""
+    """Rows of all possible jobs; prints why others are left out."""
     from tqdm import tqdm
 
     refused: Counter[str] = Counter()
@@ -181,7 +180,7 @@ _folder: Path
 
 
 def _start_export(folder: Path) -> None:
-    """Where this worker writes graphs; one thread."""
+    """Initialise a worker process: folder of the graphs, one thread."""
     global _folder
     import torch
 
@@ -190,7 +189,7 @@ def _start_export(folder: Path) -> None:
 
 
 def _export(job: Measurement) -> int | str:
-    """Write the job's graph; its number of weights, or why there is none."""
+    """Write the job's graph; returns its number of weights, or why there is no graph."""
     from pixelgait.export.onnx_graphs import high_level_graph
     from pixelgait.policies.high_level import HighLevelNetwork
 
@@ -213,7 +212,7 @@ def _export(job: Measurement) -> int | str:
 
 
 def _measure(job: Measurement, weights: int, folder: Path, seconds: float) -> EncoderRow | None:
-    """One graph, in a process of its own; None if that was killed for its memory."""
+    """Measure one graph in a process of its own; None if that was killed for its memory."""
     timed = time_apart(folder / job.graph, _frames(job.height, job.width), seconds)
     if timed is None:
         return None

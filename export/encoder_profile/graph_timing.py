@@ -1,4 +1,4 @@
-"""Time and memory of one graph in onnxruntime, in a process of its own."""
+"""Timing of one graph in onnxruntime, and its memory, in a process of its own."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ LEAST_RUNS, MOST_RUNS = 3, 300
 def time_apart(
     graph: Path, frames: NDArray[np.uint8], seconds: float
 ) -> tuple[NDArray[np.float64], float] | None:
-    """As `time_graph`, in a process that ends with this one; None if it was killed.
+    """Run `time_graph` in a process that ends with this one; None if it was killed.
 
     Raises:
-        UserError: onnxruntime cannot run the graph.
+        UserError: if onnxruntime cannot run the graph.
     """
     images = io.BytesIO()
     np.save(images, frames)
@@ -39,7 +39,7 @@ def time_apart(
     done = subprocess.run(
         line, input=images.getvalue(), capture_output=True, check=False, preexec_fn=start
     )
-    if done.returncode == -signal.SIGINT:  # Ctrl-C goes to both
+    if done.returncode == -signal.SIGINT:  # the terminal interrupts both
         raise KeyboardInterrupt
     if done.returncode < 0:
         return None
@@ -55,7 +55,7 @@ def time_graph(
 ) -> tuple[NDArray[np.float64], float]:
     """Times [ms] of single runs of a high level over frames (n, H, W, C), and peak memory [MB].
 
-    To be called in a process of its own, or the peak is somebody else's.
+    Needs a process of its own, because the peak is the process's.
     """
     before = _peak_mb()
     session = single_thread_session(path.read_bytes())
@@ -67,19 +67,19 @@ def time_graph(
             break
         start = time.perf_counter()
         session.run(None, {"image": frames[run % len(frames)]})
-        if run >= WARM_UP or late:  # who is slow is warm after one run
+        if run >= WARM_UP or late:  # a slow graph is warm after one run
             times.append(time.perf_counter() - start)
     return np.array(times) * 1e3, _peak_mb() - before
 
 
 def _peak_mb() -> float:
-    """Peak memory of this process [MB]; unlike getrusage, not that of the process it came from."""
+    """Peak memory of this process [MB]; getrusage would include its parent's."""
     status = Path("/proc/self/status").read_text()
-    return float(status.split("VmHWM:")[1].split()[0]) / 1024.0  # it is in kB
+    return float(status.split("VmHWM:")[1].split()[0]) / 1024.0  # from kB
 
 
 def _main(graph: str, seconds: str) -> None:
-    """What `time_apart` starts: frames come in, JSON goes out."""
+    """Process of `time_apart`: frames from standard input, JSON to standard output."""
     frames = np.load(io.BytesIO(sys.stdin.buffer.read()))
     times, memory_mb = time_graph(Path(graph), frames, float(seconds))
     print(json.dumps({"times_ms": times.tolist(), "memory_mb": memory_mb}))

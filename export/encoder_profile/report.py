@@ -1,4 +1,4 @@
-"""What pixelgait-encoders found: tables, growth with image size, ratios."""
+"""Report of pixelgait-encoders: tables, growth with image size, ratios, plot."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import numpy as np
 from pixelgait.policies.runs.curve_picture import picture_of
 from pixelgait.robot.files import write_atomic
 
-LARGE = 1000  # patches: below, onnxruntime's own overhead hides how the time grows
-# Rows of the summary. Patches are those an encoder is made for; patch 2 gives a ViT as many tokens
-# as a SiT of patch 8 has vertices, as that pools once and attends to pixels within its patches.
+LARGE = 1000  # patches: below, onnxruntime's overhead hides the growth
+# Rows of the summary, with patches that suit each encoder. Patch 2 gives a ViT as many tokens as a
+# SiT of patch 8 has vertices, which pools once and attends to pixels within its patches.
 SUMMARY = (
     *((name, 1) for name in ("iap", "iap-favor", "iap-trig", "iap-hybrid", "brute-force")),
     ("attention-agent", None),
@@ -45,7 +45,7 @@ class EncoderRow:
 
 
 def format_rows(rows: Sequence[EncoderRow]) -> str:
-    """Everything measured, as Markdown: one line per row."""
+    """All rows as Markdown."""
     lines = [
         "| encoder | image | patch | patches | weights | p50 ms | p95 ms | p99 ms | MB | runs |",
         "|---" * 10 + "|",
@@ -60,7 +60,7 @@ def format_rows(rows: Sequence[EncoderRow]) -> str:
 
 
 def summary(rows: Sequence[EncoderRow]) -> list[str]:
-    """The summary: p50 [ms] over image sizes, for one or two patch sizes per encoder."""
+    """Summary as Markdown: p50 [ms] by image size, for one or two patch sizes per encoder."""
     sizes = list(dict.fromkeys((row.height, row.width) for row in rows))
     heads = [f"{height} x {width}" for height, width in sizes]
     lines = [
@@ -79,7 +79,7 @@ def summary(rows: Sequence[EncoderRow]) -> list[str]:
 
 
 def findings(rows: Sequence[EncoderRow]) -> list[str]:
-    """How IAP grows, and how many times slower one encoder is than another on the same image."""
+    """Growth of IAP's time, and ratios of encoders' times on the same image."""
     found = []
     growth = [row for row in rows if row.encoder == "iap" and row.patch == 1]
     if len(growth) > 1:
@@ -111,7 +111,7 @@ def findings(rows: Sequence[EncoderRow]) -> list[str]:
 
 
 def format_machine(machine: dict[str, Any]) -> str:
-    """Where it was measured, in a line."""
+    """The machine of a measurement, in a line."""
     return (
         f"{machine['processor']}, {machine['cores']} cores, onnxruntime {machine['onnxruntime']}, "
         "one thread"
@@ -119,7 +119,7 @@ def format_machine(machine: dict[str, Any]) -> str:
 
 
 def slope(counts: Sequence[int], times: Sequence[float]) -> float:
-    """Exponent of the growth of time with patches, where those are many (least squares)."""
+    """Exponent of the growth of time with many patches (least squares)."""
     pairs: Iterable[tuple[int, float]] = list(zip(counts, times, strict=True))
     large = [(n, t) for n, t in pairs if n >= LARGE]
     x, y = np.log(np.array(large if len(large) > 1 else list(pairs)[-2:])).T

@@ -1,4 +1,4 @@
-"""The demonstration's processes, and the study of the gait."""
+"""The demo: its processes, folder, house and bundles; and turns of the gait study."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 from docs.figures.results.gait_study import Gait, open_loop, turning
 from pixelgait.export.demo import demo
 from pixelgait.export.demo.demo import (
-    COURSE_EYES,
+    COURSE_POLICY,
     HOUSE,
     arrival,
     make_house,
@@ -43,7 +43,7 @@ run_ros("iap", Path("."), [], ["--duration", "60"])
 """
 
 
-def test_robot_and_controller_die_with_the_demonstration(tmp_path: Path) -> None:
+def test_robot_and_controller_die_with_the_demo(tmp_path: Path) -> None:
     running = subprocess.Popen(
         [sys.executable, "-c", ROBOT_AND_CONTROLLER], cwd=tmp_path, env=child_environment()
     )
@@ -64,7 +64,7 @@ def is_node(pid: int) -> bool:
     return b"pixelgait." in Path(f"/proc/{pid}/cmdline").read_bytes()
 
 
-def test_the_two_parts_of_a_turn_add_up_to_it() -> None:
+def test_the_two_parts_of_a_turn_add_up() -> None:
     still, both = Gait(stride_m=0.05), turning(0.3, stride_m=0.05)
     parts = Gait(2.5, 0.05, 0.3, 0.0), Gait(2.5, 0.05, 0.0, 0.3)
     for phase in np.linspace(0.0, 6.0, 7):
@@ -76,7 +76,7 @@ def test_the_two_parts_of_a_turn_add_up_to_it() -> None:
         assert not np.allclose(targets[2], targets[3])
 
 
-def test_a_demonstration_killed_while_it_clears_its_folder_finds_it_again(
+def test_a_demo_killed_while_clearing_its_folder_can_be_run_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("run", "walk"):
@@ -96,7 +96,7 @@ def test_a_demonstration_killed_while_it_clears_its_folder_finds_it_again(
 
 
 def left_behind(out: Path, xy: np.ndarray) -> None:
-    """What 40 s of walking in the house leave, at 50 Hz: the last places are xy (n, 2).
+    """Files of a 40 s walk in the house, at 50 Hz: the last positions are xy (n, 2).
 
     After them the robot is damped, and sinks.
     """
@@ -114,13 +114,13 @@ def left_behind(out: Path, xy: np.ndarray) -> None:
     [
         (0.22, 0.0, "arrived, 0.22 m from its goal"),
         (0.7, 0.0, "NOT arrived, 0.70 m from its goal after 40 s"),
-        (0.22, 0.4, "NOT arrived, 0.22 m from its goal after 40 s, 0.20 m of way in"),
+        (0.22, 0.4, "NOT arrived, 0.22 m from its goal after 40 s, 0.20 m in"),
     ],
 )
-def test_its_house_is_walked_through_if_the_robot_stands_at_its_goal(
+def test_the_house_is_passed_if_the_robot_stands_at_its_goal(
     tmp_path: Path, remaining_m: float, speed_m_per_s: float, words: str
 ) -> None:
-    """Whatever the controller believes: by where the simulated robot was."""
+    """The true position of the simulated robot counts, not the controller's odometry."""
     config = DemoConfig(out=tmp_path)
     house, _ = make_house(config)
     assert house.goal_position is not None
@@ -134,18 +134,18 @@ def test_its_house_is_walked_through_if_the_robot_stands_at_its_goal(
 
 
 @pytest.mark.parametrize(("walk", "kind"), [(walk_course, ObstacleCourse), (walk_house, Rooms)])
-def test_its_robots_see_looks_that_no_training_has_seen(
+def test_the_demo_uses_appearances_that_are_unseen_in_training(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, walk: Callable[..., None], kind: type[Scene]
 ) -> None:
-    """By the simulator's own reading of the command line it is started with."""
+    """Read from the simulator's command line."""
 
     def start(bundle: str, out: Path, robot: list[str], *_: object, goal: object = None) -> None:
         scene = parse(SimConfig, "pixelgait-sim", robot).make_scene()
         layout = scene.layout(Stream.LAYOUT.rng(DemoConfig.course_seed))
         assert isinstance(scene, WithAppearance)
         assert isinstance(scene.scene, kind)
-        assert layout.look is not None
-        assert layout.look.appearance == "test"
+        assert layout.appearance is not None
+        assert layout.appearance.kind == "test"
         assert goal == (None if scene.goal_position is None else tuple(scene.goal_position))
         raise KeyboardInterrupt
 
@@ -155,9 +155,9 @@ def test_its_robots_see_looks_that_no_training_has_seen(
 
 
 @pytest.mark.slow
-def test_every_robot_with_legs_that_are_shipped_has_eyes(tmp_path: Path) -> None:
-    """A pair that nobody ships is made: another robot's eyes on its own legs, which walk."""
-    pair = shipped_pair(DemoConfig(out=tmp_path, robot="laikago"), COURSE_EYES)
+def test_every_robot_with_a_shipped_low_level_gets_a_bundle(tmp_path: Path) -> None:
+    """A missing bundle is exported: the shipped high level with the robot's own low level walks."""
+    pair = shipped_pair(DemoConfig(out=tmp_path, robot="laikago"), COURSE_POLICY)
     bundle = load_bundle(str(pair))
     assert bundle.spec.name == "laikago"
     figures = evaluate(EvalConfig(str(pair), episodes=1, seconds=10.0, workers=1))

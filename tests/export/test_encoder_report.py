@@ -1,4 +1,4 @@
-"""What is said about the encoders' latencies, and where it is written."""
+"""Report of encoder latencies: growth, ratios, summary, refusals."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ROWS = [
 ]
 
 
-def test_growth_and_ratios_are_those_of_the_rows() -> None:
+def test_growth_and_ratios_follow_from_the_rows() -> None:
     assert findings(ROWS) == [
         "time of IAP grows with L^1.00 from L = 1024 to 76800 patches",
         "brute-force, patch 2, takes 500.0 times as long as iap, patch 2, at 240 x 320",
@@ -39,7 +39,7 @@ def test_growth_and_ratios_are_those_of_the_rows() -> None:
     assert slope(counts, [0.9e-6 * 1024**2] + [1e-6 * n**2 for n in counts[1:]]) == pytest.approx(2)
 
 
-def test_the_summary_has_a_column_per_size_and_gaps_where_nothing_was_measured() -> None:
+def test_the_summary_has_a_column_per_size_and_gaps_for_missing_rows() -> None:
     lines = summary(ROWS)
     assert lines[0] == "| encoder | patch | weights | 32 x 32 | 64 x 64 | 240 x 320 |"
     assert lines[2:5] == [
@@ -57,13 +57,13 @@ def test_the_summary_has_a_column_per_size_and_gaps_where_nothing_was_measured()
         ("--seconds 0", "--seconds is 0.0, expected 0.001 to 3600"),
     ],
 )
-def test_what_cannot_be_profiled_is_refused(options: str, message: str) -> None:
+def test_unknown_encoders_and_sizes_are_refused(options: str, message: str) -> None:
     with pytest.raises(UserError, match=message):
         profile_encoders(parse(EncoderProfileConfig, "pixelgait-encoders", options.split()))
 
 
 @pytest.mark.slow
-def test_where_nothing_can_be_measured_nothing_is_written(command: Command, tmp_path: Path) -> None:
+def test_nothing_is_written_if_nothing_can_be_measured(command: Command, tmp_path: Path) -> None:
     done = command("pixelgait-encoders", "--encoder", "latformer", "--size", "240", "--out", "e")
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1].startswith("error: nothing was measured: none of these")

@@ -1,4 +1,4 @@
-"""A graph is timed in a process of its own, which never outlives who asked for it."""
+"""Timing of a graph in a process of its own, which never outlives its parent."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_a_graph_is_timed(tmp_path: Path) -> None:
 
 
 def started(line: list[str]) -> tuple[subprocess.Popen[bytes], int]:
-    """Who asks, and the process that times for it, stopped."""
+    """The parent, and its timing process, stopped."""
     asks = subprocess.Popen(line, env=child_environment())
     deadline = time.monotonic() + 60.0
     while not (found := [pid for pid in children(asks.pid) if times(pid)]):
@@ -52,7 +52,7 @@ def started(line: list[str]) -> tuple[subprocess.Popen[bytes], int]:
 
 
 def times(pid: int) -> bool:
-    """Whether it has become the process that times: before, it is a copy of who asks."""
+    """Whether the child is the timing process: before exec it is a copy of its parent."""
     try:
         line = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
     except OSError:
@@ -61,7 +61,7 @@ def times(pid: int) -> bool:
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-def test_it_ends_with_who_asked(number: signal.Signals) -> None:
+def test_the_timing_process_ends_with_its_parent(number: signal.Signals) -> None:
     asks, timing = started([sys.executable, "-c", TIMING, str(GRAPH)])
     asks.send_signal(number)
     asks.wait()
@@ -71,8 +71,8 @@ def test_it_ends_with_who_asked(number: signal.Signals) -> None:
         time.sleep(0.01)
 
 
-def test_one_that_is_killed_is_told() -> None:
-    """As by a system that is out of memory."""
+def test_a_killed_timing_process_gives_no_time() -> None:
+    """As by a kernel that is out of memory."""
     script = TIMING.replace("time_apart(Path", "assert None is time_apart(Path")
     asks, timing = started([sys.executable, "-c", script, str(GRAPH)])
     os.kill(timing, signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""What the exporter makes of a network is lean: no more bytes than its numbers need."""
+"""Exported graphs: small files, and parity with torch within tolerances."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pixelgait.robot.errors import UserError
 
 
 @pytest.mark.parametrize("once", [(1, 1, 64), (1, 16, 64), (64, 1, 1)])
-def test_a_constant_that_repeats_is_held_once(tmp_path: Path, once: tuple[int, ...]) -> None:
+def test_a_repeated_constant_is_stored_once(tmp_path: Path, once: tuple[int, ...]) -> None:
     rng = np.random.default_rng(0)
     spread = np.broadcast_to(rng.integers(0, 99, once), (64, 16, 64)).copy()
     number = onnx.TensorProto.INT64
@@ -37,16 +37,16 @@ def test_a_constant_that_repeats_is_held_once(tmp_path: Path, once: tuple[int, .
     np.testing.assert_array_equal(y, spread + 2)
 
 
-def test_sit_takes_little_more_room_than_its_weights() -> None:
-    """Its gathers' indices, expanded to all windows and heads, were five times as large."""
+def test_the_graph_of_sit_is_little_larger_than_its_weights() -> None:
+    """Indices expanded to all windows and heads were five times as large."""
     torch.manual_seed(0)
     network = HighLevelNetwork("sit")
     weights = sum(each.numel() for each in network.parameters())
     assert high_level_graph(network).ByteSize() < 3 * 4 * weights
 
 
-def test_what_is_no_number_is_no_parity() -> None:
-    """A difference that is not a number is not forgotten over samples that follow."""
+def test_nan_is_no_parity() -> None:
+    """A NaN difference persists over the following samples."""
     sizes = [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [1]) for name in "xy"]
     root = onnx.helper.make_graph(
         [onnx.helper.make_node("Sqrt", ["x"], ["y"])], "root", sizes[:1], sizes[1:]
@@ -68,10 +68,10 @@ def test_what_is_no_number_is_no_parity() -> None:
     ("rounds", "commands", "output"),
     [(1e-6, 0.0, None), (5e-6, 0.0, "next_state"), (1e-6, 5e-5, "latent")],
 )
-def test_what_is_remembered_may_differ_by_what_many_images_round(
+def test_a_recurrent_state_may_differ_by_the_rounding_of_many_images(
     rounds: float, commands: float, output: str | None
 ) -> None:
-    """A memory that sums, by steps that are `rounds` off, and a command that is `commands` off."""
+    """A state that sums errors of `rounds`, and a command with an error of `commands`."""
     number = onnx.TensorProto.FLOAT
     state, off, latent, after = (
         onnx.helper.make_tensor_value_info(name, number, [1])
@@ -108,10 +108,10 @@ def test_what_is_remembered_may_differ_by_what_many_images_round(
 @pytest.mark.parametrize(
     ("samples", "off", "equal"), [(50, 1.0, True), (50, 2.0, False), (49, 1.0, False)]
 )
-def test_a_duration_may_be_rounded_the_other_way_once_in_a_while(
+def test_a_duration_may_rarely_be_rounded_the_other_way(
     samples: int, off: float, equal: bool
 ) -> None:
-    """Where it lies half-way, onnxruntime and torch are both right; a step off now and then, no."""
+    """Half-way between two steps both are right; one step in 50 may differ, not more."""
     sizes = [
         onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [1])
         for name in ("x", "duration_steps")

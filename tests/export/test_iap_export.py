@@ -65,7 +65,7 @@ def test_onnx_selects_what_torch_selects(name: str, options: dict[str, Any]) -> 
     assert pairs == (name == "brute-force")  # nothing but that forms an L x L matrix
 
 
-def test_what_fits_a_selection_is_not_in_its_graph() -> None:
+def test_the_graph_holds_no_operators_of_training_a_selection() -> None:
     nodes = []
     for encoder in (
         "iap:patch=4,stride=4,selected=5",

@@ -1,4 +1,4 @@
-"""pixelgait-profile on reports that were written: looked at again, compared, as a page."""
+"""pixelgait-profile on report files: printed, compared, as a page."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_a_damaged_report_is_refused(command: Command, tmp_path: Path) -> None:
         (("nowhere.json",), "nowhere.json"),
     ],
 )
-def test_what_is_no_report_is_refused(
+def test_wrong_arguments_and_files_are_refused(
     command: Command, tmp_path: Path, arguments: tuple[str, ...], reason: str
 ) -> None:
     write_report(tmp_path / "a.json", "a", 100)

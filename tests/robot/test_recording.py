@@ -1,4 +1,4 @@
-"""What is in a recording: messages that whoever reads ROS 2's can read, and every bit of a step."""
+"""Recordings: ROS 2 messages that any reader understands, with every bit of a step."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ ODD = np.nextafter(np.arange(1, 13) / 10.0, 2.0)  # (12,) whose last bits any ro
 
 
 def written(folder: Path) -> tuple[Path, ControlStep, ControlStep]:
-    """A recording of a step with all there can be, and one with nothing that may be missing."""
+    """A recording of a step with every optional value, and one with none."""
     bundle = load_bundle("navigator")
     image = Image(np.full(bundle.image_shape, 7, np.uint8), THIRD)
     reading = Reading(THIRD, ODD, -ODD, ODD[:4], ODD[:3], lambda: image, -ODD[:3])
@@ -92,13 +92,13 @@ def blind() -> Image:
 
 
 def as_handed_over(step: ControlStep) -> ControlStep:
-    """By the loop: its reading fetches no image."""
+    """A step as the loop passes it: its reading fetches no image."""
     reading = replace(step.inputs.reading, image=blind)
     return replace(step, inputs=replace(step.inputs, reading=reading))
 
 
 def numbered(file: Path, *sessions: tuple[int, ...]) -> Path:
-    """A recording of steps with these numbers, of one activation after the other."""
+    """A recording of steps with these numbers, by activation."""
     _, full, _ = written(file.parent)
     with file.open("wb") as stream:
         writer = StepWriter(stream)
@@ -111,7 +111,7 @@ def numbered(file: Path, *sessions: tuple[int, ...]) -> Path:
 
 
 def messages(file: Path) -> Iterator[tuple[str, str, str, Any]]:
-    """(topic, its encoding, its type's encoding, message) of all, by the library alone."""
+    """(topic, encoding, encoding of the type, message) of all messages, by the library alone."""
     with file.open("rb") as stream:
         reader = make_reader(stream, decoder_factories=[DecoderFactory()])
         for schema, channel, _, message in reader.iter_decoded_messages():
@@ -119,7 +119,7 @@ def messages(file: Path) -> Iterator[tuple[str, str, str, Any]]:
             yield channel.topic, channel.message_encoding, schema.encoding, message
 
 
-def test_whoever_reads_ros_2_messages_can_read_all_of_a_recording(tmp_path: Path) -> None:
+def test_any_reader_of_ros_2_messages_can_read_a_recording(tmp_path: Path) -> None:
     """rosbag2's player refuses a file of several encodings; all types are defined in the file."""
     recorded, _, _ = written(tmp_path)
     seen = set()
@@ -142,7 +142,7 @@ def test_a_recording_is_as_documented() -> None:
     assert recording.about.keys() == {*re.findall("`(\\w+)`", metadata.partition(". ")[0])}
 
 
-def test_what_went_into_a_step_comes_back_in_every_bit(tmp_path: Path) -> None:
+def test_inputs_of_a_step_are_read_back_bit_for_bit(tmp_path: Path) -> None:
     file, full, bare = written(tmp_path)
     one, two = read_recording(file).steps
     for recorded, step in ((one, full), (two, bare)):
@@ -156,7 +156,7 @@ def test_what_went_into_a_step_comes_back_in_every_bit(tmp_path: Path) -> None:
 
 
 def same_bits(recorded: RecordedStep, step: ControlStep) -> None:
-    """All that a replay depends on, and is compared with."""
+    """Values that a replay depends on, or is compared with."""
     mine, theirs = recorded.inputs, step.inputs
     assert mine.ages == theirs.ages
     assert mine.commands == theirs.commands
@@ -175,8 +175,8 @@ def same_bits(recorded: RecordedStep, step: ControlStep) -> None:
         assert found is None or found.tobytes() == given.tobytes()
 
 
-def test_a_recording_that_lacks_steps_is_not_complete(tmp_path: Path) -> None:
-    """Within an activation, or at its beginning."""
+def test_a_recording_with_missing_steps_is_incomplete(tmp_path: Path) -> None:
+    """Missing within an activation, or at its start."""
     whole = read_recording(numbered(tmp_path / "a.mcap", (0, 1, 2), (0, 1)))
     assert (whole.complete, whole.lost, len(whole.steps)) == (True, 0, 5)
     gaps = read_recording(numbered(tmp_path / "b.mcap", (0, 1, 4, 5), (2, 3)))
@@ -187,14 +187,14 @@ def test_a_recording_that_lacks_steps_is_not_complete(tmp_path: Path) -> None:
 
 
 def chunks(file: Path) -> list[tuple[int, bytes]]:
-    """(where it begins, its compressed data) of every chunk."""
+    """(offset, compressed data) of every chunk."""
     with file.open("rb") as stream:
         found = [r.data for r in StreamReader(stream, emit_chunks=True).records if type(r) is Chunk]
     return [(file.read_bytes().index(data), data) for data in found]
 
 
 def in_chunks(folder: Path) -> tuple[Path, bytes, int, int]:
-    """A recording of several, its content, where a later one begins, and the steps before that."""
+    """A recording of several chunks: file, content, offset of a later chunk, steps before it."""
     file = numbered(folder / "whole.mcap", tuple(range(300)))
     content = file.read_bytes()
     start, _ = chunks(file)[1]
@@ -206,7 +206,7 @@ def in_chunks(folder: Path) -> tuple[Path, bytes, int, int]:
 
 @pytest.mark.parametrize("where", [0, 100, 500])
 def test_a_damaged_recording_is_read_up_to_the_damage(where: int, tmp_path: Path) -> None:
-    """In zstd's header, or in what it holds: it must not look as if the controller differed."""
+    """Damage in zstd's header or content: it must not appear as a difference of the controller."""
     file, content, start, before = in_chunks(tmp_path)
     damaged = bytearray(content)
     damaged[start + where] ^= 0x10
@@ -217,7 +217,7 @@ def test_a_damaged_recording_is_read_up_to_the_damage(where: int, tmp_path: Path
 
 
 @pytest.mark.parametrize("error", [OverflowError, MemoryError, UnicodeError])
-def test_a_length_or_name_that_is_damaged_is_no_traceback(
+def test_a_damaged_length_or_name_gives_no_traceback(
     error: type[Exception], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: Any) -> bytes:
@@ -230,8 +230,8 @@ def test_a_length_or_name_that_is_damaged_is_no_traceback(
     assert str(refused.value) == f"{file}: the recording is damaged from the beginning"
 
 
-def test_a_recording_that_is_cut_short_is_read_up_to_there(tmp_path: Path) -> None:
-    """In the middle of a chunk, as by kill -9: not damaged."""
+def test_a_truncated_recording_is_read_up_to_its_end(tmp_path: Path) -> None:
+    """Truncated within a chunk, as by kill -9: not damaged."""
     file, content, start, before = in_chunks(tmp_path)
     file.write_bytes(content[: start + 100])
     recording = read_recording(file)
@@ -239,10 +239,8 @@ def test_a_recording_that_is_cut_short_is_read_up_to_there(tmp_path: Path) -> No
     assert len(recording.steps) == before
 
 
-def test_steps_that_are_lost_are_told_at_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The last is in the file, so that it shows what is missing before it."""
+def test_lost_steps_are_reported_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last step is in the file, so that it shows what is missing before it."""
     _, full, _ = written(tmp_path)
     full = as_handed_over(full)
     recorder, file = Recorder(tmp_path / "gap.mcap"), tmp_path / "gap.mcap"
@@ -262,10 +260,10 @@ def test_steps_that_are_lost_are_told_at_once(
 
 
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
-def test_a_recording_is_finished_though_all_of_a_service_is_told_to_end(
+def test_a_recording_is_finished_although_all_processes_receive_the_signal(
     tmp_path: Path, name: str
 ) -> None:
-    """As by systemd, which tells the recorder's process as well as the controller's."""
+    """As by systemd, which signals the writer as well as the controller."""
     _, full, _ = written(tmp_path)
     recorder, file = Recorder(tmp_path / "service.mcap"), tmp_path / "service.mcap"
     with closing(recorder):
@@ -281,7 +279,7 @@ def test_a_recording_is_finished_though_all_of_a_service_is_told_to_end(
     assert (recording.complete, len(recording.steps)) == (True, 2)
 
 
-def test_who_records_where_another_does_leaves_it_to_him(tmp_path: Path) -> None:
+def test_a_second_recorder_of_the_same_file_leaves_it_alone(tmp_path: Path) -> None:
     _, full, _ = written(tmp_path)
     first, second = Recorder(tmp_path / "one.mcap"), Recorder(tmp_path / "one.mcap")
     with closing(first):
@@ -304,7 +302,7 @@ def test_who_records_where_another_does_leaves_it_to_him(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("change", [lambda file: file.write_bytes(b"other"), Path.unlink])
-def test_a_bundle_that_has_changed_since_is_not_recorded_as_the_one_that_walks(
+def test_a_bundle_changed_after_loading_is_not_recorded(
     tmp_path: Path, change: Callable[[Path], object]
 ) -> None:
     _, full, _ = written(tmp_path)
@@ -318,8 +316,8 @@ def test_a_bundle_that_has_changed_since_is_not_recorded_as_the_one_that_walks(
     assert not (tmp_path / "changed.mcap").exists()
 
 
-def test_a_recording_ends_where_another_bundle_walks(tmp_path: Path) -> None:
-    """One that held both would be replayed by the wrong one."""
+def test_a_recording_ends_when_another_bundle_walks(tmp_path: Path) -> None:
+    """A replay would use the wrong bundle."""
     _, full, _ = written(tmp_path)
     with closing(Recorder(tmp_path / "first.mcap")) as recorder:
         for bundle in ("navigator", "iap"):
@@ -334,8 +332,8 @@ def test_a_recording_ends_where_another_bundle_walks(tmp_path: Path) -> None:
     assert recording.endings == {1: "limp: deactivated"}
 
 
-def test_it_is_told_how_each_activation_has_ended(tmp_path: Path) -> None:
-    """Of one that was given up before a step, and of one that was killed, nothing is."""
+def test_the_cause_of_every_end_is_recorded(tmp_path: Path) -> None:
+    """Not of an activation without a step, nor of one that was killed."""
     _, full, _ = written(tmp_path)
     with closing(Recorder(tmp_path / "three.mcap")) as recorder:
         for cause, steps in (("no camera", 0), ("tilted", 2), ("deactivated", 1), (None, 1)):
@@ -351,7 +349,7 @@ def test_it_is_told_how_each_activation_has_ended(tmp_path: Path) -> None:
     assert ended == ["limp: tilted", "limp: tilted", "limp: deactivated", None]
 
 
-def test_a_walk_that_does_not_begin_leaves_the_recording_of_another(tmp_path: Path) -> None:
+def test_a_walk_that_does_not_begin_keeps_an_older_recording(tmp_path: Path) -> None:
     file, *_ = written(tmp_path)
     before = file.read_bytes()
     for path in (file, tmp_path / "new.mcap"):
@@ -364,7 +362,7 @@ def test_a_walk_that_does_not_begin_leaves_the_recording_of_another(tmp_path: Pa
 
 @pytest.mark.parametrize("how", ["killed", "disk full"])
 def test_a_writer_that_fails_at_once_has_written_nothing(tmp_path: Path, how: str) -> None:
-    """Though there is a file of that name: that of an older walk, or what was made of it."""
+    """A file of that name may exist: an older recording, or another content."""
     file, full, _ = written(tmp_path)
     before = file.read_bytes()
     with closing(Recorder(file)) as recorder:
@@ -380,7 +378,7 @@ def test_a_writer_that_fails_at_once_has_written_nothing(tmp_path: Path, how: st
 
 
 def test_older_recordings_are_kept(tmp_path: Path) -> None:
-    """Who was restarted after a fall wrote over it, standing there."""
+    """A restart after a fall must not overwrite the recording of the fall."""
     file, full, _ = written(tmp_path)
     before = [file.read_bytes()]
     for number in (1, 2):
@@ -395,7 +393,7 @@ def test_older_recordings_are_kept(tmp_path: Path) -> None:
         before.append(file.read_bytes())
 
 
-def test_a_recording_that_is_write_protected_is_refused_before_the_walk(
+def test_a_write_protected_recording_is_refused_before_the_walk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file, *_ = written(tmp_path)
@@ -404,7 +402,7 @@ def test_a_recording_that_is_write_protected_is_refused_before_the_walk(
     really = io.open
 
     def as_for_users(path: Any, mode: str = "r", *rest: Any) -> Any:
-        """Root, by whom tests may be run, may write everywhere."""
+        """Root may write everywhere, and tests may run as root."""
         if path == file and set(mode) & set("wax+"):
             raise PermissionError(errno.EACCES, "Permission denied", str(path))
         return really(path, mode, *rest)
@@ -418,7 +416,7 @@ def test_a_recording_that_is_write_protected_is_refused_before_the_walk(
 
 
 def test_a_recording_of_an_older_version_is_refused_in_a_line(tmp_path: Path) -> None:
-    """Whose steps were JSON."""
+    """Steps of an older version were JSON."""
     file = tmp_path / "old.mcap"
     with file.open("wb") as stream:
         writer = Writer(stream)
@@ -436,8 +434,8 @@ def test_a_recording_of_an_older_version_is_refused_in_a_line(tmp_path: Path) ->
 
 @pytest.mark.view
 @pytest.mark.parametrize("policy", ["iap", "navigator"])
-def test_rerun_imports_a_recording_as_it_is(policy: str, tmp_path: Path) -> None:
-    """By its own reader of ROS 2 messages: all of each topic, and steps to the last bit."""
+def test_rerun_imports_a_recording(policy: str, tmp_path: Path) -> None:
+    """Rerun's own reader of ROS 2 messages finds all messages, and steps bit for bit."""
     from rerun.chunk import RrdReader
 
     file, imported = RECORDINGS / f"{policy}.mcap", tmp_path / "walk.rrd"

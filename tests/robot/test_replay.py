@@ -1,4 +1,4 @@
-"""Recorded walks of all shipped policies, once more: what they command has not changed."""
+"""Replay of a recorded walk of every shipped policy: its commands have not changed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ POLICIES = sorted(path.parent.name for path in SHIPPED.glob(f"*/{CONTRACT}"))
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-def test_a_shipped_policy_commands_what_it_did_when_it_was_recorded(policy: str) -> None:
+def test_a_shipped_policy_reproduces_its_recorded_commands(policy: str) -> None:
     recording = read_recording(RECORDINGS / f"{policy}.mcap")
     figures = replay(recording, load_bundle(policy))
     assert figures["complete"]
@@ -29,8 +29,8 @@ def test_a_shipped_policy_commands_what_it_did_when_it_was_recorded(policy: str)
 
 
 @pytest.mark.parametrize("policy", [name for name in POLICIES if name.startswith("walk")])
-def test_a_robot_is_as_stiff_as_when_it_was_recorded(policy: str) -> None:
-    """In every bit, whatever the processor and the policy: as it stands up, and from then on."""
+def test_gains_equal_the_recorded_ones(policy: str) -> None:
+    """Bit for bit on every processor, from standing up on."""
     recording = read_recording(RECORDINGS / f"{policy}.mcap")
     stiffness = set()
     for step in replayed(recording, load_bundle(policy)):
@@ -42,7 +42,7 @@ def test_a_robot_is_as_stiff_as_when_it_was_recorded(policy: str) -> None:
 
 
 @pytest.mark.parametrize("gain", ["kp", "kd"])
-def test_a_gain_that_is_not_as_it_was_recorded_is_a_difference(gain: str) -> None:
+def test_a_different_gain_is_a_difference(gain: str) -> None:
     recording = read_recording(RECORDINGS / "walk.mcap")
     first = recording.steps[0]
     recording.steps[0] = replace(first, **{gain: np.nextafter(getattr(first, gain), np.inf)})
@@ -50,7 +50,7 @@ def test_a_gain_that_is_not_as_it_was_recorded_is_a_difference(gain: str) -> Non
     assert different["time_s"] == first.inputs.reading.time_s
 
 
-def test_another_processor_may_round_and_no_more() -> None:
+def test_rounding_of_another_processor_is_no_difference() -> None:
     recording, bundle = read_recording(RECORDINGS / "walk.mcap"), load_bundle("walk")
     last = recording.steps[-1]
     recording.steps[-1] = replace(last, targets=last.targets + 3e-6)
@@ -66,10 +66,10 @@ def test_another_processor_may_round_and_no_more() -> None:
 
 
 @pytest.mark.parametrize(("policy", "first", "lost"), [("walk", 160, 20), ("iap", 90, 30)])
-def test_behind_a_gap_nothing_is_compared_before_the_next_activation(
+def test_steps_after_a_gap_are_not_compared_before_the_next_activation(
     policy: str, first: int, lost: int
 ) -> None:
-    """What was decided and seen in it is unknown: in that of iap it looked for the first time."""
+    """Decisions and images of the gap are unknown; in iap's it contains the first image."""
     recording, bundle = read_recording(RECORDINGS / f"{policy}.mcap"), load_bundle(policy)
     whole = replay(recording, bundle)
     steps = recording.steps
@@ -87,8 +87,8 @@ def test_behind_a_gap_nothing_is_compared_before_the_next_activation(
     assert told in format_figures(figures).splitlines()
 
 
-def test_where_nothing_can_be_compared_that_is_said() -> None:
-    """A recording whose first step is lost, as all of it is behind a gap."""
+def test_a_recording_without_comparable_steps_is_reported() -> None:
+    """The first step is lost, so all others are after a gap."""
     recording = read_recording(RECORDINGS / "walk.mcap")
     recording.steps[0] = replace(recording.steps[0], lost=3)
     figures = replay(recording, load_bundle("walk"))
@@ -98,7 +98,7 @@ def test_where_nothing_can_be_compared_that_is_said() -> None:
     assert not any("bit for bit" in line for line in said)
 
 
-def test_how_a_walk_ended_is_said() -> None:
+def test_the_end_of_a_walk_is_reported() -> None:
     recording = read_recording(RECORDINGS / "walk.mcap")
     recording.endings[1] = "limp: tilted by 1.50 rad"
     figures = replay(recording, load_bundle("walk"))
@@ -106,7 +106,7 @@ def test_how_a_walk_ended_is_said() -> None:
     assert format_figures(figures).splitlines()[1] == "ended: limp: tilted by 1.50 rad"
 
 
-def test_a_damaged_recording_is_said_to_be() -> None:
+def test_damage_of_a_recording_is_reported() -> None:
     recording = read_recording(RECORDINGS / "walk.mcap")
     recording.finished, recording.damaged = False, True
     first, *_ = format_figures(replay(recording, load_bundle("walk"))).splitlines()
@@ -123,7 +123,7 @@ def test_a_bundle_of_another_robot_is_refused(policy: str) -> None:
     )
 
 
-def test_a_robot_that_nobody_knows_is_refused_too() -> None:
+def test_an_unknown_robot_is_refused() -> None:
     recording = read_recording(RECORDINGS / "walk.mcap")
     recording.joint_names = recording.joint_names[::-1]
     with pytest.raises(UserError, match="another robot was recorded, bundle 'walk' is for a1"):

@@ -1,4 +1,4 @@
-"""What a viewer is told of recorded walks, as plain data; and, with Rerun, what it makes of it."""
+"""Viewer entries of recorded walks, as plain data; and, with Rerun installed, its file."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ def walk(policy: str) -> Recording:
     return read_recording(RECORDINGS / f"{policy}.mcap")
 
 
-def told(recording: Recording, policy: str) -> list[Entry]:
+def entries_of(recording: Recording, policy: str) -> list[Entry]:
     return list(recorded_entries(recording, load_bundle(policy)))
 
 
 def numbers(entries: list[Entry], path: str) -> np.ndarray:
-    """(n, values) of a path."""
+    """Values (n, m) of a path."""
     return np.array([e.values for e in entries if isinstance(e, Numbers) and e.path == path])
 
 
@@ -63,7 +63,7 @@ def lines(entries: list[Entry]) -> list[tuple[str, str]]:
 
 
 def decisions(recording: Recording, policy: str) -> list[tuple[np.ndarray, Decision]]:
-    """What the replay saw and decided."""
+    """Images and decisions of the replay."""
     found = []
     for step in replayed(recording, load_bundle(policy)):
         result = step.result
@@ -72,9 +72,9 @@ def decisions(recording: Recording, policy: str) -> list[tuple[np.ndarray, Decis
     return found
 
 
-def test_a_walk_is_told_step_by_step_on_its_own_clock() -> None:
+def test_a_walk_has_entries_for_every_step_on_its_own_clock() -> None:
     recording = walk("iap")
-    entries, steps = told(recording, "iap"), recording.steps
+    entries, steps = entries_of(recording, "iap"), recording.steps
     times = [e.time_s for e in entries if e.path == "ages"]
     assert times == [step.inputs.reading.time_s for step in steps]
     for i, leg in enumerate(LEGS):
@@ -97,9 +97,9 @@ def test_a_walk_is_told_step_by_step_on_its_own_clock() -> None:
     assert lines(entries) == said
 
 
-def test_what_was_seen_attended_to_and_decided_is_the_replays() -> None:
+def test_images_attention_and_decisions_are_those_of_the_replay() -> None:
     recording = walk("iap")
-    entries = told(recording, "iap")
+    entries = entries_of(recording, "iap")
     pictures = [e for e in entries if isinstance(e, Picture)]
     looked = decisions(recording, "iap")
     assert len(pictures) == len(looked) > 2
@@ -116,9 +116,9 @@ def test_what_was_seen_attended_to_and_decided_is_the_replays() -> None:
     assert tuple(command[-1]) == commanded(looked[-1][1].latent)
 
 
-def test_depth_is_gray_where_nothing_is_attended_to() -> None:
+def test_depth_is_gray_without_attention() -> None:
     recording = walk("iap-depth")
-    pictures = [e.pixels for e in told(recording, "iap-depth") if isinstance(e, Picture)]
+    pictures = [e.pixels for e in entries_of(recording, "iap-depth") if isinstance(e, Picture)]
     (pixels, decision), *_ = decisions(recording, "iap-depth")
     assert decision.attention is not None
     size = pixels.shape[1], pixels.shape[0]
@@ -127,21 +127,21 @@ def test_depth_is_gray_where_nothing_is_attended_to() -> None:
     assert np.array_equal(pictures[0][plain], np.repeat(pixels, 3, axis=2)[plain])
 
 
-def test_a_destination_is_told_and_where_nobody_knows_it() -> None:
+def test_a_goal_is_shown_and_is_nan_where_unknown() -> None:
     recording = walk("navigator")
-    goal = numbers(told(recording, "navigator"), "goal")
+    goal = numbers(entries_of(recording, "navigator"), "goal")
     assert goal[0] == pytest.approx((math.hypot(3.0, 0.5), math.atan2(0.5, 3.0)), abs=0.2)
     assert goal[-1, 0] < goal[0, 0] - 0.1  # nearer
     last = recording.steps[-1]
     lost = replace(last.inputs, reading=replace(last.inputs.reading, odometry=None))
     recording.steps[-1] = replace(last, inputs=lost)
-    assert np.isnan(numbers(told(recording, "navigator"), "goal")[-1]).all()
-    assert not len(numbers(told(walk("iap"), "iap"), "goal"))
+    assert np.isnan(numbers(entries_of(recording, "navigator"), "goal")[-1]).all()
+    assert not len(numbers(entries_of(walk("iap"), "iap"), "goal"))
 
 
-def test_where_ahead_is_is_told_at_every_look() -> None:
+def test_the_bearing_of_ahead_is_shown_for_every_image() -> None:
     recording = walk("iap-depth")
-    entries = told(recording, "iap-depth")
+    entries = entries_of(recording, "iap-depth")
     bearings = numbers(entries, "goal")
     assert np.isnan(bearings[:, 0]).all()
     assert bearings[0, 1] == 0.0  # it looks where it began
@@ -151,7 +151,7 @@ def test_where_ahead_is_is_told_at_every_look() -> None:
     assert np.ptp(bearings[:, 1]) <= np.ptp(headings)
 
 
-def test_a_fault_and_a_damped_robot_are_told() -> None:
+def test_a_fault_and_a_damped_robot_are_shown() -> None:
     recording = walk("iap")
     last = recording.steps[-1]
     damped = replace(
@@ -160,7 +160,7 @@ def test_a_fault_and_a_damped_robot_are_told() -> None:
     old = {**last.inputs.ages, "joint_states": 3.0, "imu/data": math.inf}
     recording.steps[-1] = replace(damped, inputs=replace(last.inputs, ages=old))
     recording.endings.clear()
-    entries = told(recording, "iap")
+    entries = entries_of(recording, "iap")
     assert np.isnan(numbers(entries, "joints/FR/target")[-1]).all()
     assert not np.isnan(numbers(entries, "joints/FR/angle")).any()
     assert lines(entries)[-4:] == [
@@ -174,41 +174,44 @@ def test_a_fault_and_a_damped_robot_are_told() -> None:
     assert math.isnan(ages[1])
 
 
-def test_nothing_is_shown_of_a_command_that_was_withheld() -> None:
-    """The driver had let go: the robot was damped."""
+def test_a_withheld_command_is_not_shown() -> None:
+    """The driver's time-out had passed: the robot was damped."""
     recording = walk("iap")
     recording.steps[150] = replace(recording.steps[150], sent=False)
-    entries = told(recording, "iap")
+    entries = entries_of(recording, "iap")
     assert recording.steps[150].kp.any()
     for path in ("joints/FR/target", "gains/kp", "gains/kd"):
         values = numbers(entries, path)
         assert np.flatnonzero(np.isnan(values).all(1)).tolist() == [150]
 
 
-def test_how_it_ended_is_told_behind_the_last_step() -> None:
+def test_the_cause_of_the_end_follows_the_last_step() -> None:
     recording = walk("iap")
     recording.endings[recording.steps[0].session] = "limp: two publish joint_command"
-    entries = told(recording, "iap")
+    entries = entries_of(recording, "iap")
     assert lines(entries)[-1] == ("INFO", "limp: two publish joint_command")
     (line,) = [each for each in entries if isinstance(each, Line) and "two" in each.text]
     assert line.time_s == recording.steps[-1].inputs.reading.time_s
 
 
-def test_damage_of_the_file_is_told_where_it_is() -> None:
+def test_damage_of_the_file_is_shown_after_the_last_step() -> None:
     recording = walk("iap")
     recording.damaged = True
-    assert lines(told(recording, "iap"))[-1] == ("WARN", "the file is damaged after this step")
+    assert lines(entries_of(recording, "iap"))[-1] == (
+        "WARN",
+        "the file is damaged after this step",
+    )
 
 
 def test_a_bundle_of_another_robot_is_not_shown() -> None:
     with pytest.raises(UserError, match="a1 was recorded, bundle 'walk-go2' is for go2"):
-        told(walk("walk"), "walk-go2")
+        entries_of(walk("walk"), "walk-go2")
 
 
-def test_names_have_units_and_every_path_its_place() -> None:
+def test_names_have_units_and_every_path_has_a_plot() -> None:
     for policy in ("iap", "navigator"):
         named: dict[str, tuple[str, ...]] = {}
-        for entry in told(walk(policy), policy):
+        for entry in entries_of(walk(policy), policy):
             if isinstance(entry, Numbers):
                 assert named.setdefault(entry.path, entry.names) == entry.names
                 assert len(entry.values) == len(entry.names)
@@ -221,13 +224,13 @@ def test_names_have_units_and_every_path_its_place() -> None:
         assert named["joints/RL/angle"][2] == f"{A1.joint_names[11]} angle"
 
 
-def test_another_policy_may_look_at_it_if_its_camera_fits() -> None:
-    assert told(walk("iap"), "sit")
+def test_another_policy_is_shown_if_its_images_have_the_same_shape() -> None:
+    assert entries_of(walk("iap"), "sit")
     with pytest.raises(UserError, match=r"\(32, 32, 3\) were recorded, bundle 'iap-depth' expects"):
-        told(walk("iap"), "iap-depth")
+        entries_of(walk("iap"), "iap-depth")
 
 
-def test_the_layout_for_foxglove_shows_what_is_recorded() -> None:
+def test_the_layout_for_foxglove_shows_recorded_topics() -> None:
     recorded = set(TYPES)
     assert foxglove.topics("Recording") <= recorded
     assert recorded - foxglove.topics("Recording") == {"imu/data"}
@@ -277,14 +280,14 @@ def test_the_window_is_for_this_computer_alone_and_ends_with_the_command(tmp_pat
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    """Where Rerun would keep its settings and what it reports."""
+    """A home folder, where Rerun would keep settings and reports."""
     folder = tmp_path / "home"
     folder.mkdir()
     return folder
 
 
 def rows(path: Path) -> Iterator[tuple[str, int]]:
-    """Entity paths of a file of Rerun's and how many rows they have, without static ones."""
+    """Number of rows by entity path of a Rerun file, without static ones."""
     from rerun.chunk import RrdReader
 
     for chunk in RrdReader(path).stream().to_chunks():
@@ -294,7 +297,7 @@ def rows(path: Path) -> Iterator[tuple[str, int]]:
 
 @pytest.mark.view
 @pytest.mark.parametrize("policy", ["iap", "navigator"])
-def test_rerun_reads_back_all_that_was_told(policy: str, tmp_path: Path, home: Path) -> None:
+def test_rerun_reads_back_all_entries(policy: str, tmp_path: Path, home: Path) -> None:
     file = tmp_path / "walk.rrd"
     line = [RECORDINGS / f"{policy}.mcap", "--bundle", policy, "--save", file]
     environment = {k: v for k, v in child_environment().items() if k != "CI"}
@@ -309,7 +312,7 @@ def test_rerun_reads_back_all_that_was_told(policy: str, tmp_path: Path, home: P
     read: Counter[str] = Counter()
     for path, count in rows(file):
         read[path] += count
-    wanted = Counter(f"/{entry.path}" for entry in told(walk(policy), policy))
+    wanted = Counter(f"/{entry.path}" for entry in entries_of(walk(policy), policy))
     assert {path: read[path] for path in wanted} == wanted
     assert not list(home.rglob("*"))  # neither settings nor what was used
     assert [each.name for each in tmp_path.iterdir() if each != home] == ["walk.rrd"]

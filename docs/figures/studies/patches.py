@@ -15,9 +15,7 @@ PAPER = {
     **{(16, 8): 6.6, (16, 16): 7.6},
 }
 IMAGE = 32  # pixels a side
-SELECTED = (
-    1 / 16
-)  # of the patches: 64 of the smallest, one of the largest, as in figure 9; assumption
+SELECTED = 1 / 16  # of the patches: 64 of the smallest, as in figure 9; assumption
 
 
 def count_patches(patch: int, stride: int) -> int:
