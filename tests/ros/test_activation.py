@@ -29,7 +29,7 @@ def test_lying_down_during_the_automatic_start_leaves_the_node_active(
     activated = client.change.call_async(request)
     client.wait_for_state("standing up")
     assert client.order("lie_down")[0]
-    client.spin(activated.done, timeout=5.0)
+    client.spin(activated.done)
     assert activated.result().success
     assert client.state() == "active"
     client.wait_for_state("limp: lies")

@@ -28,7 +28,7 @@ def stiff(client: Client) -> bool:
 
 
 def output_of(process: Any) -> str:
-    assert process.wait(15) is not None
+    assert process.wait(30) is not None
     assert process.stdout is not None
     return str(process.stdout.read())
 

@@ -40,7 +40,7 @@ def test_a_simulators_window_stays_until_a_signal(
     listen(processes)
     (window,) = children(sim.pid)
     sim.send_signal(number)
-    output, _ = sim.communicate(timeout=10)
+    output, _ = sim.communicate(timeout=30)
     assert sim.returncode == 0, output
     assert not alive(window)
     others = [line for line in output.splitlines() if "a1 stands in 'flat'" not in line]
