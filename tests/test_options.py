@@ -35,7 +35,7 @@ def configurations() -> list[type]:
     return [kind for name, kind in sorted(found.items()) if name not in INSIDE]
 
 
-INSIDE = ("NodeOptions",)  # made of a RunConfig, whose numbers are checked
+INSIDE = ("NodeOptions", "LoopOptions")  # made of a RunConfig, whose numbers are checked
 
 
 def counts(hint: Any) -> bool:

@@ -126,13 +126,13 @@ def check_outputs(*outputs: tuple[str, Path | None], inputs: Iterable[Path] = ()
         OSError: if no file can be made in its folder.
     """
     used = {os.path.realpath(path): "what is read" for path in inputs}
-    for option, path in outputs:
-        if path is None:
-            continue
+    files = [(option, path) for option, path in outputs if path is not None]
+    for option, path in files:
         if other := used.get(where := os.path.realpath(path)):
             raise UserError(f"--{option} {path}: {other} is the same file")
-        require_writable(path, None if option == "out" else option)  # --out names a folder itself
         used[where] = f"--{option}"
+    for option, path in files:
+        require_writable(path, None if option == "out" else option)  # --out names a folder itself
 
 
 def check_values(config: Any) -> None:
