@@ -40,8 +40,10 @@ from pixelgait.policies.training.plan import TRIAL_COURSES, DAggerConfig, Plan
 from pixelgait.policies.training.rollouts import (
     Figures,
     Job,
+    Progress,
     RolloutWorker,
     Validation,
+    counted,
     summary,
     this_worker,
 )
@@ -55,6 +57,7 @@ from pixelgait.sim.tasks.teacher import Teacher
 from pixelgait.sim.workers.process_pool import Pool
 from pixelgait.sim.world.seeds import TRAINING, Stream
 
+COLLECTED = 0.3  # progress of a round once its demonstrations are there; assumption
 COLLECTING, COMPETING, FITTING = 3, 4, 5  # random streams of a round
 # A stuck student sees the same image again and again. Turning round takes 3 s, and towards a goal
 # it can be the right thing to do. With 15 s a navigator learned more slowly (see its card).
@@ -108,7 +111,7 @@ class DAgger:
         """`students` (students, n), best first."""
         return {"students": self.students}
 
-    def iterate(self, iteration: int) -> Figures:
+    def iterate(self, iteration: int, progress: Progress) -> Figures:
         """One round of DAgger (Ross et al. 2011, algorithm 3.1)::
 
             D = {}
@@ -121,9 +124,9 @@ class DAgger:
         Where students compete, all of them lead, all are fitted, and the worse half leaves.
         """
         self.round = iteration
-        figures = self._collect()
+        figures = self._collect(progress)
         dataset = self._aggregate()
-        fitted = self._fit(dataset)
+        fitted = self._fit(dataset, progress)
         self.students = better_half(fitted)
         return figures
 
@@ -135,7 +138,7 @@ class DAgger:
         """The teacher's turns in the last round."""
         return {"demonstrations/turn": Demonstrations.load(self._file(self.round)).latents[:, 1]}
 
-    def _collect(self) -> Figures:
+    def _collect(self, progress: Progress) -> Figures:
         """Store the teacher's decisions on new courses; figures of the episodes."""
         file = self._file(self.round)
         if file.exists():  # the round was killed later on
@@ -149,8 +152,9 @@ class DAgger:
             )
             for i, seed in enumerate(self._courses(self.config.courses, COLLECTING))
         ]
-        collected = self.pool.map(collect, jobs, f"round {self.round}: demonstrations")
-        shown, episodes = zip(*collected, strict=True)
+        collected = self.pool.imap(collect, jobs, f"round {self.round}: demonstrations")
+        done = counted(collected, len(jobs), progress, 0.0, COLLECTED)
+        shown, episodes = zip(*done, strict=True)
         figures = {**summary("train", episodes), "train/difficulty": difficulty}
         Demonstrations.joined(shown).save(file, figures)
         return figures
@@ -159,7 +163,7 @@ class DAgger:
         """The demonstrations of all rounds so far, as files that workers read."""
         return [self.pool.shared(self._file(i + 1)) for i in range(self.round)]
 
-    def _fit(self, dataset: list[Readable]) -> list[tuple[float, Array]]:
+    def _fit(self, dataset: list[Readable], progress: Progress) -> list[tuple[float, Array]]:
         """Score [m] and weights (n,) of every student, fitted to the dataset.
 
         The score is the mean advance on further courses, 0 for a student without rivals.
@@ -182,6 +186,7 @@ class DAgger:
             for i in left
         ]
         results = self.pool.imap(fit_student, jobs, f"round {self.round}: students" * compete)
+        results = counted(results, len(jobs), progress, COLLECTED, 1.0)
         for i, (score, weights) in zip(left, results, strict=True):
             write_arrays(files[i], score=score, weights=weights)
             fitted[i] = score, weights

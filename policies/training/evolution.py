@@ -12,7 +12,14 @@ import numpy as np
 
 from pixelgait.policies.runs.run import Checkpoint
 from pixelgait.policies.training.plan import ESConfig, Plan
-from pixelgait.policies.training.rollouts import Figures, Job, Validation, evaluate, summary
+from pixelgait.policies.training.rollouts import (
+    Figures,
+    Job,
+    Progress,
+    Validation,
+    evaluate,
+    summary,
+)
 from pixelgait.robot.control.low_level import LATENT_SIZE, LOW_LEVEL_WEIGHTS, LinearLowLevel
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.spec import Array
@@ -65,10 +72,10 @@ class Evolution:
         """`start` (n,) and `history` (iterations, candidates)."""
         return {"start": self.start, "history": np.array(self.history)}
 
-    def iterate(self, iteration: int) -> Figures:
+    def iterate(self, iteration: int, progress: Progress) -> Figures:
         """One iteration: ask, evaluate, tell."""
         candidates = self.strategy.ask()
-        returns, figures = self._evaluate(candidates, iteration)
+        returns, figures = self._evaluate(candidates, iteration, progress)
         self.strategy.tell(returns)
         self.history.append(returns)
         return {**figures, "train/best_return": float(returns.max())}
@@ -83,14 +90,16 @@ class Evolution:
         names = ("latent_speed", "latent_turn", "duration_steps") if len(decisions) else ()
         return {f"decisions/{name}": decisions[:, i] for i, name in enumerate(names)}
 
-    def _evaluate(self, candidates: Array, iteration: int) -> tuple[Array, Figures]:
+    def _evaluate(
+        self, candidates: Array, iteration: int, progress: Progress
+    ) -> tuple[Array, Figures]:
         """Mean return (n,) of each candidate over the iteration's courses, the same for all."""
         seeds = training_seeds(self.config, self.seed, iteration)
         difficulty = self.plan.difficulty_in(iteration)
         jobs = [
             Job(each, self.normaliser, seeds, self.plan.steps, difficulty) for each in candidates
         ]
-        episodes = evaluate(self.pool, self.plan, jobs, f"iteration {iteration}")
+        episodes = evaluate(self.pool, self.plan, jobs, f"iteration {iteration}", progress)
         returns = np.array([np.mean([e.return_m for e in each]) for each in episodes])
         flat = [episode for each in episodes for episode in each]
         if self.plan.low_level_weights:

@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from tqdm import tqdm
@@ -44,8 +44,8 @@ from pixelgait.policies.training.dagger import DAgger, first_students
 from pixelgait.policies.training.evolution import Evolution
 from pixelgait.policies.training.fitting import find_device
 from pixelgait.policies.training.plan import Plan
-from pixelgait.policies.training.rollouts import Figures, Validation, start_worker
-from pixelgait.robot.cli.processes import interrupt_later
+from pixelgait.policies.training.rollouts import Figures, Progress, Validation, start_worker
+from pixelgait.robot.cli.processes import announced_interrupt, interrupt_later
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import locked, require_writable, write_atomic
 from pixelgait.robot.spec import Array
@@ -73,7 +73,11 @@ def train(config: TrainConfig) -> Run:
     if isinstance(config, ImitateConfig):
         print(f"students are fitted on: {plan.device}", flush=True)
     require_writable(config.out / CONFIG)
-    with locked(config.out), config.open_pool(start_worker, plan, plan.robot) as pool:
+    with (
+        announced_interrupt(),
+        locked(config.out),
+        config.open_pool(start_worker, plan, plan.robot) as pool,
+    ):
         return _train(config, plan, fresh, pool)
 
 
@@ -221,7 +225,7 @@ class Trainer(Protocol):
     def state(self) -> dict[str, Array]:
         """Further arrays that another trainer needs to continue exactly here."""
 
-    def iterate(self, iteration: int) -> Figures:
+    def iterate(self, iteration: int, progress: Progress) -> Figures:
         """Train for one iteration, counted from 1; `train/return` is among the figures."""
 
     def validate(self) -> Figures:
@@ -239,6 +243,33 @@ class Budget:
     minutes: float = 0.0  # no limit
     target_m: float = 0.0  # none
     validate_every: int = 5
+
+
+class ProgressBar(tqdm):  # type: ignore[misc]
+    """Iterations done, to a tenth, and the time left, which a time limit shortens."""
+
+    def __init__(self, total: int, initial: int, ends_s: float) -> None:
+        """ends_s: time limit, of the monotonic clock."""
+        self.ends_s = ends_s
+        shape = "{l_bar}{bar}| {done}/{total_fmt} [{elapsed}<{left}{postfix}]"
+        every_s = 0.1 if sys.stderr.isatty() else 10.0  # not to fill a log
+        super().__init__(
+            total=total, initial=initial, bar_format=shape, mininterval=every_s, miniters=0
+        )
+
+    @property
+    def format_dict(self) -> dict[str, Any]:
+        known: dict[str, Any] = super().format_dict
+        done, limit_s = self.n - self.initial, self.ends_s - time.monotonic()
+        left_s = known["elapsed"] * (self.total - self.n) / done if done > 0 else np.inf
+        left_s = min(left_s, max(limit_s, 0.0))
+        known["left"] = tqdm.format_interval(left_s) if np.isfinite(left_s) else "?"
+        known["done"] = f"{np.floor(self.n * 10 + 1e-6) / 10:.1f}".removesuffix(".0")
+        return known
+
+    def reach(self, iterations: int, share: float) -> None:
+        """Show that so many iterations are done, and a share of the next."""
+        self.update(iterations + share - self.n)
 
 
 class TrainingLoop:
@@ -265,7 +296,7 @@ class TrainingLoop:
         drawn = time.monotonic()
         first = self.checkpoint.iteration + 1
         end = first if self.reached_target() else self.budget.iterations + 1
-        bar = tqdm(total=self.budget.iterations, initial=first - 1, unit="it")
+        bar = self._bar = ProgressBar(self.budget.iterations, first - 1, self._ends_s)
         warn = partial(bar.write, file=sys.stderr)
         try:
             with bar, open_board(self.run.folder, first, warn) as board:
@@ -275,7 +306,7 @@ class TrainingLoop:
                     row, last = self._iterate(iteration)
                     fresh = any(name.startswith("validation/") for name in row)
                     board.log(iteration, row, self.trainer.histograms if fresh else dict)
-                    bar.update()
+                    bar.reach(iteration, 0.0)
                     bar.set_postfix_str(progress_line(row, self.validated))
                     if fresh and time.monotonic() - drawn > DRAWN_EVERY_S:
                         self._draw()
@@ -305,7 +336,10 @@ class TrainingLoop:
     def _iterate(self, iteration: int) -> tuple[Figures, bool]:
         """One iteration: train, validate if due, save. Its figures, and whether it is the last."""
         started = time.monotonic()
-        row = {"iteration": float(iteration), **self.trainer.iterate(iteration)}
+        row = {
+            "iteration": float(iteration),
+            **self.trainer.iterate(iteration, partial(self._bar.reach, iteration - 1)),
+        }
         every = self.budget.validate_every
         last = iteration == self.budget.iterations or time.monotonic() > self._ends_s
         comparable = iteration > every or np.isfinite(self.checkpoint.best_score)
@@ -332,6 +366,8 @@ class TrainingLoop:
         self.run.save(self.checkpoint)
 
     def _draw(self) -> None:
+        if not self.checkpoint.curve:
+            return
         with interrupt_later():
             draw_curve(self.run.folder / PICTURE, self.checkpoint.curve)
 

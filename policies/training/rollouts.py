@@ -6,10 +6,10 @@ Validation episodes have seeds that training never draws.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import torch
@@ -45,6 +45,8 @@ if TYPE_CHECKING:
     from pixelgait.sim.batched.mujoco_batch import MuJoCoBatch
 
 Figures = dict[str, float]
+Progress = Callable[[float], object]  # is called with the share done of an iteration
+Result = TypeVar("Result")
 MOST_AT_ONCE = 64  # candidates in a batch: more gain nothing, and a worker that dies loses them
 FIRST_WALK_STEPS = 1000
 # Each has its own push at the start.
@@ -197,7 +199,18 @@ def run_jobs(jobs: Sequence[Job]) -> list[list[Episode]]:
     return _worker.run_all(jobs)
 
 
-def evaluate(pool: Pool, plan: Plan, jobs: Sequence[Job], label: str) -> list[list[Episode]]:
+def counted(
+    results: Iterable[Result], total: int, progress: Progress, begin: float, end: float
+) -> Iterator[Result]:
+    """The results, with the progress of each between the shares `begin` and `end`."""
+    for i, result in enumerate(results, 1):
+        progress(begin + (end - begin) * i / total)
+        yield result
+
+
+def evaluate(
+    pool: Pool, plan: Plan, jobs: Sequence[Job], label: str, progress: Progress | None = None
+) -> list[list[Episode]]:
     """Episodes of all candidates, in shares for workers that step many robots at once.
 
     The shares make no difference to the episodes.
@@ -212,6 +225,8 @@ def evaluate(pool: Pool, plan: Plan, jobs: Sequence[Job], label: str) -> list[li
         for share in pool.imap(run_jobs, shares):
             found += share
             bar.update(sum(map(len, share)))
+            if progress is not None:
+                progress(bar.n / total)
     return found
 
 

@@ -124,25 +124,53 @@ def silence_stderr() -> Iterator[None]:
 
 @contextmanager
 def interrupt_later(*also: signal.Signals) -> Iterator[None]:
-    """Ctrl-C and what else is named wait for the end: for what must not be cut off in the middle.
+    """Defer Ctrl-C, and further signals, to the end of work that must not be cut off.
 
-    Libraries that take an interrupt for an error of their own, or hold a lock that others wait for.
+    Examples are libraries that report an interrupt as an error of their own, or hold a lock.
 
     Raises:
-        KeyboardInterrupt: at the end, if one came.
+        KeyboardInterrupt: at the end, if Ctrl-C came.
     """
-    if threading.current_thread() is not threading.main_thread():  # signals are the main one's
+    if threading.current_thread() is not threading.main_thread():  # others receive no signals
         yield
         return
     came: list[int] = []
-    before = {
-        each: signal.signal(each, lambda number, _: came.append(number))
-        for each in (signal.SIGINT, *also)
-    }
+
+    def defer(number: int, _: object) -> None:
+        came.append(number)
+        if before[signal.Signals(number)] is _announce:
+            _say_interrupted()
+
+    before = {each: signal.signal(each, defer) for each in (signal.SIGINT, *also)}
     try:
         yield
     finally:
         for each, handler in before.items():
             signal.signal(each, handler)
-        for number in came[:1]:  # also where what was cut off by it has failed
+        for number in came[:1]:  # also where the work has failed because of it
             signal.raise_signal(number)
+
+
+@contextmanager
+def announced_interrupt() -> Iterator[None]:
+    """Answer Ctrl-C at once with a line, also while `interrupt_later` defers it."""
+    _said.clear()
+    before = signal.signal(signal.SIGINT, _announce)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+_said = threading.Event()
+
+
+def _announce(*_: object) -> None:
+    _say_interrupted()
+    raise KeyboardInterrupt
+
+
+def _say_interrupted() -> None:
+    if not _said.is_set():
+        _said.set()
+        os.write(2, b"\ninterrupted, ending the workers ...\n")

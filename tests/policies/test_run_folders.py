@@ -438,7 +438,7 @@ def test_ctrl_c_says_how_to_go_on(tmp_path: Path, line: str, run: str, again: st
     process.send_signal(signal.SIGINT)
     told, said = process.communicate(timeout=60)
     assert process.returncode == 130, said
-    assert "filming the best policy so far; Ctrl-C leaves it out\n" in said
+    assert "filming the best policy so far; Ctrl-C skips it\n" in said
     assert told.splitlines()[-1].startswith("wrote film.mp4: validation seed 9000, ")
     assert len(played(tmp_path / "film.mp4")) == 6  # 60 steps
     assert said.strip().splitlines()[-1] == f"error: interrupted, {again}"

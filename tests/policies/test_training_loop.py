@@ -1,9 +1,16 @@
-"""The training loop, with a trainer that is interrupted where it hurts."""
+"""Training loop: progress bar, Ctrl-C at inconvenient moments, figures of a run."""
 
 from __future__ import annotations
 
+import fcntl
 import os
+import pty
+import select
 import signal
+import struct
+import sys
+import termios
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,8 +20,8 @@ import pytest
 from pixelgait.policies.normaliser import Normaliser
 from pixelgait.policies.runs.run import Checkpoint, Run, load_checkpoint
 from pixelgait.policies.training import loop
-from pixelgait.policies.training.loop import Budget, TrainingLoop, progress_line
-from pixelgait.policies.training.rollouts import Figures, summary
+from pixelgait.policies.training.loop import Budget, ProgressBar, TrainingLoop, progress_line
+from pixelgait.policies.training.rollouts import Figures, Progress, summary
 from pixelgait.robot.spec import Array
 from pixelgait.sim.tasks.episode import Contacts, Episode
 
@@ -36,7 +43,7 @@ class Interrupted:
     def state(self) -> dict[str, Array]:
         return {}
 
-    def iterate(self, iteration: int) -> Figures:
+    def iterate(self, iteration: int, progress: Progress) -> Figures:
         return {"train/return": float(iteration)}
 
     def validate(self) -> Figures:
@@ -66,10 +73,10 @@ class Watched(Interrupted):
         self.picture = picture
         self.drawn: list[bool] = []
 
-    def iterate(self, iteration: int) -> Figures:
+    def iterate(self, iteration: int, progress: Progress) -> Figures:
         self.drawn.append(self.picture.exists())
         self.picture.unlink(missing_ok=True)
-        return super().iterate(iteration)
+        return super().iterate(iteration, progress)
 
     def histograms(self) -> dict[str, Array]:
         return {}
@@ -97,9 +104,9 @@ class Improving(Watched):
         super().__init__(picture)
         self.weights = np.zeros(2)
 
-    def iterate(self, iteration: int) -> Figures:
+    def iterate(self, iteration: int, progress: Progress) -> Figures:
         self.weights = self.weights + 1.0
-        return super().iterate(iteration)
+        return super().iterate(iteration, progress)
 
     def validate(self) -> Figures:
         return {"validation/return": float(self.weights[0])}
@@ -180,4 +187,48 @@ def test_who_falls_at_once_hides_nobody_elses_measures() -> None:
     assert figures["validation/collision_free"] == 0.25
     assert figures["validation/contact_free"] == 0.5
     line = progress_line({"train/return": 1.0}, figures)
-    assert line.endswith("success 75%, clean 25%, contact free 50%, SPL 0.80")
+    assert line.endswith("success 75%, collision free 25%, contact free 50%, SPL 0.80")
+
+
+def test_the_bar_moves_within_an_iteration_and_its_eta_respects_the_time_limit() -> None:
+    bar = ProgressBar(total=10, initial=2, ends_s=time.monotonic() + 60.0)
+    bar.start_t -= 30.0
+    bar.reach(2, 0.25)
+    line = str(bar)
+    bar.close()
+    assert "| 2.2/10 [00:30<00:5" in line or "| 2.2/10 [00:30<01:00" in line
+    unlimited = ProgressBar(total=10, initial=0, ends_s=np.inf)
+    assert "| 0/10 [00:00<?]" in str(unlimited)
+    unlimited.start_t -= 60.0
+    unlimited.reach(5, 0.0)
+    line = str(unlimited)
+    unlimited.close()
+    assert "| 5/10 [01:00<01:00]" in line
+
+
+@pytest.mark.slow
+def test_ctrl_c_in_a_terminal_is_answered_at_once_and_soon_ends_the_run(tmp_path: Path) -> None:
+    """The terminal sends SIGINT to the whole process group, workers included."""
+    words = f"imitate --encoder iap --out {tmp_path / 'run'} --workers 2"
+    pid, terminal = pty.fork()
+    if not pid:
+        line = [sys.executable, "-m", "pixelgait.policies.training.train", *words.split()]
+        os.execv(sys.executable, line)
+    size = struct.pack("HHHH", 30, 110, 0, 0)
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, size)
+
+    def read_until(text: bytes, limit_s: float) -> float:
+        """Seconds until the terminal shows the text."""
+        began, shown = time.monotonic(), b""
+        while text not in shown:
+            left_s = limit_s - (time.monotonic() - began)
+            assert select.select([terminal], [], [], max(left_s, 0.0))[0], shown
+            shown += os.read(terminal, 65536)
+        return time.monotonic() - began
+
+    read_until(b"/24 [", 120.0)  # demonstrations are being collected
+    os.write(terminal, b"\x03")
+    assert read_until(b"interrupted, ending the workers", 30.0) < 5.0
+    read_until(b"--resume continues", 60.0)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 130
+    os.close(terminal)
