@@ -9,13 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pixelgait.robot.control.observation import DEPTH_RANGE_M, fill_holes, rgbd
 from pixelgait.robot.interface import Image, Reading
 from pixelgait.robot.rotation import tilted, turned
 from pixelgait.robot.spec import Array
-from pixelgait.sim.body.camera import FAR_M, Camera
-from pixelgait.sim.body.camera_effects.colour import AutomaticExposure, Lens, apply_camera
-from pixelgait.sim.body.camera_effects.stereo_depth import Stereo, apply_stereo
+from pixelgait.sim.body.camera import Camera
+from pixelgait.sim.body.camera_effects import AutomaticExposure, captured
 from pixelgait.sim.body.delays import History
 from pixelgait.sim.body.interface import BasePose
 from pixelgait.sim.body.odometry import DriftingOdometry
@@ -139,56 +137,3 @@ class CameraStream:
             if rng.random() >= self.sample.camera_dropout or not frame:
                 return frame * period_s, rng
             frame -= 1
-
-
-def captured(
-    pixels: NDArray[Any],
-    sample: Sample,
-    focal_pixels: float,
-    rng: np.random.Generator,
-    motion: tuple[float, float] = (0.0, 0.0),
-    brightness: float = 1.0,
-) -> NDArray[Any]:
-    """An ideal frame as a randomised camera captures it.
-
-    Colours are blurred, tinted, darker in the corners and noisy; depth has the errors of a stereo
-    camera, with its holes filled.
-
-    Args:
-        pixels: The ideal frame, see `Camera`.
-        sample: The camera's parameters.
-        focal_pixels: Focal length.
-        rng: Source of noise.
-        motion: Motion of the picture during the exposure [pixels], left and up.
-        brightness: Factor of automatic exposure.
-    """
-    if pixels.dtype == np.float32:  # depth [m]
-        return fill_holes(apply_stereo(pixels, _stereo(sample), focal_pixels, rng))
-    lens = Lens(
-        sample.camera_gain,
-        sample.camera_noise,
-        sample.camera_red,
-        sample.camera_blue,
-        sample.camera_vignetting,
-    )
-    colours = apply_camera(pixels[..., :3], lens, motion, brightness, rng)
-    if pixels.shape[2] == 3:
-        return colours
-    # Bytes saturate at their range: those pixels count as measured.
-    far = pixels[..., 3] == 255
-    depth = np.where(far, FAR_M, pixels[..., 3] * (DEPTH_RANGE_M / 255.0))
-    stereo = replace(_stereo(sample), cuts=False)
-    return rgbd(colours, fill_holes(apply_stereo(depth, stereo, focal_pixels, rng)))
-
-
-def _stereo(sample: Sample) -> Stereo:
-    return Stereo(
-        sample.depth_error_per_m,
-        sample.depth_step_per_m,
-        sample.depth_nearest_m,
-        sample.depth_range_m,
-        sample.depth_holes,
-        sample.depth_patches,
-        sample.depth_flying,
-        sample.depth_baseline_m,
-    )

@@ -10,11 +10,15 @@ import pytest
 from pixelgait.robot.rotation import upright
 from pixelgait.robot.spec import A1, Array
 from pixelgait.sim.body.camera import Camera, Kind
-from pixelgait.sim.body.camera_effects.colour import AutomaticExposure, Lens, apply_camera
-from pixelgait.sim.body.camera_effects.stereo_depth import Stereo, apply_stereo
+from pixelgait.sim.body.camera_effects import (
+    AutomaticExposure,
+    apply_camera,
+    apply_stereo,
+    captured,
+)
 from pixelgait.sim.body.interface import BasePose
 from pixelgait.sim.body.randomisation import Randomisation, Sample
-from pixelgait.sim.body.sensors import CameraStream, captured
+from pixelgait.sim.body.sensors import CameraStream
 from pixelgait.sim.engines.kinematic_body import KinematicBody
 from pixelgait.sim.engines.registry import BODIES, make_body
 from pixelgait.sim.scenes.courses.obstacle_course import ObstacleCourse
@@ -30,14 +34,14 @@ def post(near_m: float = 0.5, far_m: float = 3.0) -> Array:
     return depth
 
 
-def stereo_depth(depth: Array, stereo: Stereo, seed: int = 0) -> Array:
-    return apply_stereo(depth, stereo, FOCAL, np.random.default_rng(seed))
+def stereo_depth(depth: Array, sample: Sample, seed: int = 0, cuts: bool = True) -> Array:
+    return apply_stereo(depth, sample, FOCAL, np.random.default_rng(seed), cuts)
 
 
 def test_ideal_camera_changes_nothing() -> None:
-    np.testing.assert_allclose(stereo_depth(post(), Stereo()), post(), rtol=1e-6)
+    np.testing.assert_allclose(stereo_depth(post(), Sample()), post(), rtol=1e-6)
     picture = np.random.default_rng(0).integers(0, 256, (8, 8, 3)).astype(np.uint8)
-    same = apply_camera(picture, Lens(), (0.0, 0.0), 1.0, np.random.default_rng(0))
+    same = apply_camera(picture, Sample(), (0.0, 0.0), 1.0, np.random.default_rng(0))
     np.testing.assert_array_equal(same, picture)
     for kind in (picture, post().astype(np.float32)):
         np.testing.assert_allclose(captured(kind, Sample(), FOCAL, np.random.default_rng(0)), kind)
@@ -45,7 +49,7 @@ def test_ideal_camera_changes_nothing() -> None:
 
 def test_stereo_occlusion_is_a_hole_on_the_left_of_near_surfaces() -> None:
     """The width is the difference: 100 x 0.05 m x (1 / 0.5 m - 1 / 3 m) = 8.3 pixels."""
-    holes = np.isnan(stereo_depth(post(), Stereo(baseline_m=0.05)))
+    holes = np.isnan(stereo_depth(post(), Sample(depth_baseline_m=0.05)))
     assert holes[:, 42:50].all()
     assert not holes[:, :41].any()
     assert not holes[:, 50:].any()
@@ -54,21 +58,21 @@ def test_stereo_occlusion_is_a_hole_on_the_left_of_near_surfaces() -> None:
 def test_depth_error_and_quantisation_grow_with_squared_distance() -> None:
     for metres in (0.5, 1.0, 2.0, 4.0):
         wall = np.full((100, 100), metres)
-        assert stereo_depth(wall, Stereo(error_per_m=0.005)).std() == pytest.approx(
+        assert stereo_depth(wall, Sample(depth_error_per_m=0.005)).std() == pytest.approx(
             0.005 * metres**2, rel=0.1
         )
         ramp = np.linspace(metres, 1.2 * metres, 10_000).reshape(100, 100)
-        values = np.unique(stereo_depth(ramp, Stereo(step_per_m=0.01)))
+        values = np.unique(stereo_depth(ramp, Sample(depth_step_per_m=0.01)))
         assert np.diff(values).mean() == pytest.approx(0.01 * (1.1 * metres) ** 2, rel=0.15)
 
 
 def test_depth_has_a_range_and_more_holes_far_away() -> None:
     depth = np.tile(np.linspace(0.05, 12.0, 1000), (100, 1))
-    seen = stereo_depth(depth, Stereo(nearest_m=0.2, furthest_m=6.0))
+    seen = stereo_depth(depth, Sample(depth_nearest_m=0.2, depth_range_m=6.0))
     assert np.isnan(seen[depth < 0.2]).all()
     assert np.isnan(seen[depth > 6.0]).all()
     assert not np.isnan(seen[(depth > 0.2) & (depth < 5.99)]).any()
-    gone = np.isnan(stereo_depth(depth, Stereo(furthest_m=20.0, holes=0.2)))
+    gone = np.isnan(stereo_depth(depth, Sample(depth_range_m=20.0, depth_holes=0.2)))
     assert gone[:, 600:].mean() > 1.3 * gone[:, :400].mean() > 0.05
 
 
@@ -79,26 +83,26 @@ def test_rgbd_depth_has_as_many_holes_as_depth() -> None:
         depth = np.full((200, 200), metres, np.float32)
         byte = np.full((200, 200, 1), round(255 * metres / 3.0), np.uint8)
         pixels = np.concatenate((np.zeros((200, 200, 3), np.uint8), byte), axis=2)
-        stereo = Stereo(furthest_m=4.0, holes=0.1)
+        stereo = Sample(depth_range_m=4.0, depth_holes=0.1)
         expected = np.isnan(stereo_depth(depth, stereo)).mean()
         assert expected == pytest.approx(0.1 * (0.5 + metres / 4.0), rel=0.1)
-        beside = np.isnan(stereo_depth(depth, replace(stereo, cuts=False))).mean()
+        beside = np.isnan(stereo_depth(depth, stereo, cuts=False)).mean()
         assert beside == pytest.approx(expected, rel=0.1)
         assert captured(pixels, sample, FOCAL, np.random.default_rng(0)).shape == pixels.shape
-    far = stereo_depth(np.full((200, 200), 100.0), replace(stereo, cuts=False))
+    far = stereo_depth(np.full((200, 200), 100.0), stereo, cuts=False)
     assert np.isnan(far).mean() == pytest.approx(0.15, rel=0.1)
     assert np.nanmin(far) > 4.0
 
 
 def test_patches_are_larger_than_pixels() -> None:
-    gone = np.isnan(stereo_depth(np.full((64, 64), 1.0), Stereo(patches=0.2), seed=3))
+    gone = np.isnan(stereo_depth(np.full((64, 64), 1.0), Sample(depth_patches=0.2), seed=3))
     assert 0.05 < gone.mean() < 0.4
     neighbours = gone[:, 1:][gone[:, :-1]].mean()
     assert neighbours > 0.8
 
 
 def test_flying_pixels_are_at_edges_and_between_front_and_back() -> None:
-    seen = stereo_depth(post(), Stereo(flying=0.5))
+    seen = stereo_depth(post(), Sample(depth_flying=0.5))
     off = np.abs(seen - post()) > 0.01
     columns = np.flatnonzero(off.any(axis=0))
     assert set(columns) <= {49, 50, 69, 70}
@@ -108,7 +112,7 @@ def test_flying_pixels_are_at_edges_and_between_front_and_back() -> None:
 
 def test_vignetting_darkens_corners_and_white_balance_tints() -> None:
     grey = np.full((33, 33, 3), 100, np.uint8)
-    lens = Lens(red=1.1, blue=0.9, vignetting=0.3)
+    lens = Sample(camera_red=1.1, camera_blue=0.9, camera_vignetting=0.3)
     seen = apply_camera(grey, lens, (0.0, 0.0), 1.0, np.random.default_rng(0))
     np.testing.assert_allclose(seen[16, 16], (110, 100, 90), atol=1)
     np.testing.assert_allclose(seen[0, 0], np.array((110, 100, 90)) * 0.7, atol=1)
@@ -117,8 +121,8 @@ def test_vignetting_darkens_corners_and_white_balance_tints() -> None:
 def test_motion_blur_acts_along_the_motion_alone() -> None:
     line = np.zeros((21, 21, 3), np.uint8)
     line[:, 10] = 250
-    across = apply_camera(line, Lens(), (4.0, 0.0), 1.0, np.random.default_rng(0))
-    along = apply_camera(line, Lens(), (0.0, 4.0), 1.0, np.random.default_rng(0))
+    across = apply_camera(line, Sample(), (4.0, 0.0), 1.0, np.random.default_rng(0))
+    along = apply_camera(line, Sample(), (0.0, 4.0), 1.0, np.random.default_rng(0))
     np.testing.assert_array_equal(along, line)
     assert (across[10, 8:13, 0] > 20).all()
     assert across[10, 10, 0] < 100
@@ -226,20 +230,21 @@ def test_every_camera_parameter_changes_the_image() -> None:
         ideal, flawed = (
             np.concatenate(
                 [
-                    apply_stereo(depth, _stereo_of(name, v), 28.0, np.random.default_rng(s)).ravel()
+                    apply_stereo(
+                        depth, replace(Sample(), **{name: v}), 28.0, np.random.default_rng(s)
+                    ).ravel()
                     for s in range(20)
                 ]
             )
             for v in (getattr(Sample(), name), value)
         )
         assert not np.array_equal(ideal, flawed, equal_nan=True), name
-    for field, value in (("gain", 1.3), ("noise", 8.0), ("red", 1.1), ("blue", 1.1)):
-        lens = replace(Lens(), **{field: value})
+    for field, value in (
+        ("camera_gain", 1.3),
+        ("camera_noise", 8.0),
+        ("camera_red", 1.1),
+        ("camera_blue", 1.1),
+    ):
+        lens = replace(Sample(), **{field: value})
         seen = apply_camera(picture, lens, (0.0, 0.0), 1.0, np.random.default_rng(0))
         assert not np.array_equal(seen, picture), field
-
-
-def _stereo_of(name: str, value: float) -> Stereo:
-    from pixelgait.sim.body.sensors import _stereo
-
-    return _stereo(replace(Sample(), **{name: value}))
