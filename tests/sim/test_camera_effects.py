@@ -228,23 +228,13 @@ def test_every_camera_parameter_changes_the_image() -> None:
     for name in [n for n in flaws if n.startswith("depth_")]:
         value = 4.0 if name == "depth_range_m" else flaws[name]
         ideal, flawed = (
-            np.concatenate(
-                [
-                    apply_stereo(
-                        depth, replace(Sample(), **{name: v}), 28.0, np.random.default_rng(s)
-                    ).ravel()
-                    for s in range(20)
-                ]
+            np.array(
+                [apply_stereo(depth, sample, 28.0, np.random.default_rng(i)) for i in range(20)]
             )
-            for v in (getattr(Sample(), name), value)
+            for sample in (Sample(), replace(Sample(), **{name: value}))
         )
         assert not np.array_equal(ideal, flawed, equal_nan=True), name
-    for field, value in (
-        ("camera_gain", 1.3),
-        ("camera_noise", 8.0),
-        ("camera_red", 1.1),
-        ("camera_blue", 1.1),
-    ):
-        lens = replace(Sample(), **{field: value})
-        seen = apply_camera(picture, lens, (0.0, 0.0), 1.0, np.random.default_rng(0))
+    for field, value in {"gain": 1.3, "noise": 8.0, "red": 1.1, "blue": 1.1}.items():
+        sample = replace(Sample(), **{f"camera_{field}": value})
+        seen = apply_camera(picture, sample, (0.0, 0.0), 1.0, np.random.default_rng(0))
         assert not np.array_equal(seen, picture), field
