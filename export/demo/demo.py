@@ -57,7 +57,7 @@ APPEARANCE: AppearanceSet = "test"  # unseen in training
 RECORDING, HOUSE = "walk.mcap", "house"
 FILES = (
     *(RECORDING, "walk.mp4", "walk.gif", "strip.png", "path.png"),
-    *("learning_curve.png", "latency.png", f"{HOUSE}/walk.mp4", f"{HOUSE}/way.png"),
+    *("learning_curve.png", "latency.png", f"{HOUSE}/walk.mp4", f"{HOUSE}/path.png"),
 )
 MARKER = ".pixelgait-demo"  # only folders with it are replaced
 
@@ -224,7 +224,7 @@ def show_house(config: DemoConfig) -> None:
     track = walked(out)
     robot = find_robot(config.robot)
     write_film(out / "walk.mp4", film(robot, house, config.course_seed, track, out))
-    plots.path_on_map(out / "way.png", house, layout, track.path[:, 1:3])
+    plots.path_on_map(out / "path.png", house, layout, track.path[:, 1:3])
 
 
 def arrival(config: DemoConfig) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 from pixelgait.robot.profiling.comparison import COLUMNS, rows
 from pixelgait.robot.runtime.latency import STAGES
 
-# Of a histogram [px]: place of its axes, and room around them.
+# Histogram [px]: place of its axes, and margins.
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 640, 150, 56, 8, 10, 38
 MOST_TICKS = 9  # of the time axis
 NS_PER_US = math.log2(1000.0)

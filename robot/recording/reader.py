@@ -149,8 +149,8 @@ def _records(recording: Recording) -> Iterator[tuple[str, Any, int]]:
 
 
 def _other_encoding(path: Path, channel: Any) -> str:
-    said = f"{path}: topic {channel.topic} is {channel.message_encoding or 'of no encoding'}"
-    return f"{said}, expected cdr: recorded by an older version? Record it anew"
+    topic = f"{path}: topic {channel.topic} is {channel.message_encoding or 'of no encoding'}"
+    return f"{topic}, expected cdr: recorded by an older version? Record it anew"
 
 
 def _step(step: Any, messages: dict[str, Any], image: Image | None) -> RecordedStep:

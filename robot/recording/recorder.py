@@ -163,10 +163,10 @@ class Recorder:
                     pipe.flush()
         except OSError:  # the writer is gone
             pass
-        said = self._writer.stderr.read().decode(errors="replace").strip()
+        errors = self._writer.stderr.read().decode(errors="replace").strip()
         if (code := self._writer.wait()) != 0:
             self._locked = code == errno.EWOULDBLOCK  # the exit code is the error number
-            reason = said.splitlines()[-1] if said else "its process was killed"
+            reason = errors.splitlines()[-1] if errors else "its process was killed"
             self.problem = self.problem or f"the recording has ended: {reason}"
 
 

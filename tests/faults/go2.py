@@ -19,7 +19,17 @@ from pixelgait.robot.unitree import messages as go2
 from pixelgait.robot.unitree.driver import STOP
 from tests.faults.driver import ReceivedCommand
 from tests.faults.observer import CommandMonitor, order, stopped_for
-from tests.faults.trial import DAMPS, ENDS, RESTS, SILENT, SINKS, WALKS, Case, StandInTrial, tells
+from tests.faults.trial import (
+    DAMPS,
+    ENDS,
+    RESTS,
+    SILENT,
+    SINKS,
+    WALKS,
+    Case,
+    StandInTrial,
+    to_robot,
+)
 
 # Domains that neither ROS 2 nor the tests use.
 DOMAINS = itertools.cycle(random.sample(range(151, 201), 50))
@@ -174,11 +184,11 @@ row = partial(Case, bundle="walk-go2", link="go2:lo", trial=Go2Trial, watch_s=4.
 start = partial(row, expected=SILENT, at_start=True, watch_s=40.0)
 GO2_FAULTS = [
     row("the robot is gone", StandInTrial.vanish, DAMPS, "lowstate is silent", watch_s=7.0),
-    row("states end, motors follow", tells("silent 1"), DAMPS + SINKS, "lowstate is silent"),
-    row("states of a wrong checksum", tells("damage 1"), DAMPS + SINKS, CHECKSUM),
-    row("a joint angle that is NaN", tells("nan 1"), DAMPS + SINKS, "not finite"),
+    row("states end, motors follow", to_robot("silent 1"), DAMPS + SINKS, "lowstate is silent"),
+    row("states of a wrong checksum", to_robot("damage 1"), DAMPS + SINKS, CHECKSUM),
+    row("a joint angle that is NaN", to_robot("nan 1"), DAMPS + SINKS, "not finite"),
     row("another program commands", meddles, DAMPS + SINKS, MEDDLED, watch_s=6.0),
-    row("L2 and B on the remote", tells(f"buttons {STOP}"), DAMPS + SINKS, "by remote control"),
+    row("L2 and B on the remote", to_robot(f"buttons {STOP}"), DAMPS + SINKS, "by remote control"),
     row("emergency stop by service", order("emergency_stop"), DAMPS + SINKS, "stopped: "),
     row("stopped for 1 s", stopped_for(1.0), RESTS + SINKS),
     row("stopped for 0.05 s", stopped_for(0.05), WALKS),

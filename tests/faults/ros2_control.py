@@ -36,7 +36,7 @@ from tests.faults.trial import (
     WALKS,
     Case,
     StandInTrial,
-    tells,
+    to_robot,
 )
 
 CONTROLLER = CONTROLLERS["ros2-control"]
@@ -234,14 +234,14 @@ row = partial(
 )
 start = partial(row, expected=SILENT, at_start=True, watch_s=40.0)
 ROS2_CONTROL_FAULTS = [
-    row("joint states end", tells("joints silent"), YIELDS + STANDS, "joint_states is silent"),
-    row("positions that are NaN", tells("joints nan"), YIELDS + STANDS, "not finite"),
+    row("joint states end", to_robot("joints silent"), YIELDS + STANDS, "joint_states is silent"),
+    row("positions that are NaN", to_robot("joints nan"), YIELDS + STANDS, "not finite"),
     # Detected after 50 ms: legs may have moved to where they do not carry any more.
-    row("positions in degrees", tells("joints degrees"), YIELDS, "degrees instead"),
-    row("names of another robot", tells("joints another"), YIELDS + STANDS, "joint states lack"),
-    row("IMU data end", tells("imu silent"), YIELDS + SINKS, "imu/data is silent"),
+    row("positions in degrees", to_robot("joints degrees"), YIELDS, "degrees instead"),
+    row("names of another robot", to_robot("joints another"), YIELDS + STANDS, "joint states lack"),
+    row("IMU data end", to_robot("imu silent"), YIELDS + SINKS, "imu/data is silent"),
     row("the robot is gone", StandInTrial.vanish, YIELDS, "is silent"),
-    row("the controller is unloaded", tells("controller unloaded"), YIELDS + STANDS, GONE),
+    row("the controller is unloaded", to_robot("controller unloaded"), YIELDS + STANDS, GONE),
     row("another node can command", other(COMMANDS), YIELDS + SINKS, OTHER, watch_s=8.0),
     row("emergency stop by service", STOP, YIELDS + SINKS, "stopped: "),
     row("stopped for 1 s", stopped_for(1.0), RESTS.replace(DAMPS, YIELDS) + SINKS, watch_s=5.0),

@@ -292,7 +292,7 @@ def worst(received: Sequence[ReceivedCommand], bundle: Bundle) -> tuple[float, f
     return max(0.0, float(outside)), float(jumps[together].max(initial=0.0))
 
 
-def tells(line: str) -> Callable[[StandInTrial], None]:
+def to_robot(line: str) -> Callable[[StandInTrial], None]:
     """Fault: a line to the robot's process."""
     return lambda trial: trial.tell(line)
 

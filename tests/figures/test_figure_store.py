@@ -43,7 +43,7 @@ DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 
 def measured(evaluation: EvalConfig) -> Figures:
-    """What `evaluate` returns of two episodes, without any figures."""
+    """Result of `evaluate` for two episodes, without any figures."""
     return {**describe(evaluation), "episodes": [{}, {}]}
 
 

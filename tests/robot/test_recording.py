@@ -46,26 +46,26 @@ from tests.robot.test_replay import POLICIES, RECORDINGS
 from tests.test_architecture import ROOT
 
 THIRD = 1.0 / 3.0
-ODD = np.nextafter(np.arange(1, 13) / 10.0, 2.0)  # (12,) whose last bits any rounding would lose
+VALUES = np.nextafter(np.arange(1, 13) / 10.0, 2.0)  # (12,) whose last bits any rounding would lose
 
 
 def written(folder: Path) -> tuple[Path, ControlStep, ControlStep]:
     """A recording of a step with every optional value, and one with none."""
     bundle = load_bundle("navigator")
     image = Image(np.full(bundle.image_shape, 7, np.uint8), THIRD)
-    reading = Reading(THIRD, ODD, -ODD, ODD[:4], ODD[:3], lambda: image, -ODD[:3])
+    reading = Reading(THIRD, VALUES, -VALUES, VALUES[:4], VALUES[:3], lambda: image, -VALUES[:3])
     commands = OperatorCommands(True, RobotState.WALKING, "remote control", (THIRD, -THIRD), 4)
     ages = {"joint_states": 1e-300, "imu/data": math.inf}
     sensor_timeouts = {"imu/data": SensorTimeouts(THIRD, 1.0, 2.0)}
     full = ControlStep(
-        inputs=Inputs(reading, ages, commands, THIRD, ODD[:2]),
-        command=JointCommand(THIRD, ODD, -ODD, ODD / 3.0, np.zeros(12)),
+        inputs=Inputs(reading, ages, commands, THIRD, VALUES[:2]),
+        command=JointCommand(THIRD, VALUES, -VALUES, VALUES / 3.0, np.zeros(12)),
         sent=True,
         state="walking",
         cause="ordered",
         fault="tilted by 1.50 rad",
         image=image,
-        decision=Decision(ODD[:2], 17),
+        decision=Decision(VALUES[:2], 17),
         settings={
             "sensor_timeouts": sensor_timeouts,
             "driver_timeout_s": THIRD,
@@ -74,8 +74,8 @@ def written(folder: Path) -> tuple[Path, ControlStep, ControlStep]:
         took_us=1234.5,
         number=0,
     )
-    nobody = Inputs(replace(reading, odometry=None), ages, OperatorCommands())
-    bare = replace(full, inputs=nobody, fault=None, image=None, decision=None, number=1)
+    without_odometry = Inputs(replace(reading, odometry=None), ages, OperatorCommands())
+    bare = replace(full, inputs=without_odometry, fault=None, image=None, decision=None, number=1)
     bare = replace(bare, sent=False)
     file = folder / "walk.mcap"
     with file.open("wb") as stream:
@@ -152,7 +152,7 @@ def test_inputs_of_a_step_are_read_back_bit_for_bit(tmp_path: Path) -> None:
     assert read_recording(file).joint_names == load_bundle("navigator").spec.joint_names
     assert one.inputs.reading.image().time_s == two.inputs.reading.image().time_s == THIRD
     step = next(message for topic, *_, message in messages(file) if topic == "step")
-    assert (*step.decision[0].latent, step.decision[0].duration_steps) == (*ODD[:2], 17)
+    assert (*step.decision[0].latent, step.decision[0].duration_steps) == (*VALUES[:2], 17)
 
 
 def same_bits(recorded: RecordedStep, step: ControlStep) -> None:
@@ -292,8 +292,8 @@ def test_a_second_recorder_of_the_same_file_leaves_it_alone(tmp_path: Path) -> N
         with closing(second):
             second.begin(load_bundle("navigator"))
             second.step(as_handed_over(full))
-        told = f"the recording has ended: {first.path}: another process records there"
-        assert second.new_problems() == [told]
+        problem = f"the recording has ended: {first.path}: another process records there"
+        assert second.new_problems() == [problem]
         first.step(as_handed_over(replace(full, number=1)))
     assert first.problem is None
     assert (first.written, second.written) == (True, False)
@@ -324,8 +324,8 @@ def test_a_recording_ends_when_another_bundle_walks(tmp_path: Path) -> None:
             recorder.begin(load_bundle(bundle))
             recorder.step(as_handed_over(full))
             recorder.end("deactivated")
-    told = "it holds bundle 'navigator', and another one walks now"
-    assert recorder.problem == f"the recording has ended: {told}"
+    problem = "it holds bundle 'navigator', and another one walks now"
+    assert recorder.problem == f"the recording has ended: {problem}"
     recording = read_recording(tmp_path / "first.mcap")
     assert (recording.complete, len(recording.steps)) == (True, 1)
     assert recording.about["bundle"] == "navigator"
@@ -410,8 +410,8 @@ def test_a_write_protected_recording_is_refused_before_the_walk(
     monkeypatch.setattr("io.open", as_for_users)
     with pytest.raises(UserError) as refused:
         require_recordable(file)
-    told = "the existing file cannot be overwritten (Permission denied)"
-    assert str(refused.value) == f"--record {file}: {told}"
+    problem = "the existing file cannot be overwritten (Permission denied)"
+    assert str(refused.value) == f"--record {file}: {problem}"
     assert file.read_bytes() == before
 
 

@@ -23,7 +23,7 @@ def test_a_shipped_policy_reproduces_its_recorded_commands(policy: str) -> None:
     figures = replay(recording, load_bundle(policy))
     assert figures["complete"]
     assert figures["steps"] > 180
-    assert figures["decisions"] > 1 or policy.startswith("walk")  # which nobody tells where to
+    assert figures["decisions"] > 1 or policy.startswith("walk")  # without a high level
     anew = "a policy trained anew, or another controller on purpose: make recordings"
     assert not figures["different"], anew
 
@@ -83,8 +83,8 @@ def test_steps_after_a_gap_are_not_compared_before_the_next_activation(
     assert (figures["lost"], figures["compared"]) == (lost, first + len(steps))
     assert not figures["different"]
     rest = len(steps) - first - lost
-    told = f"{lost} steps are missing, {rest} after a gap are not compared"
-    assert told in format_figures(figures).splitlines()
+    line = f"{lost} steps are missing, {rest} after a gap are not compared"
+    assert line in format_figures(figures).splitlines()
 
 
 def test_a_recording_without_comparable_steps_is_reported() -> None:
@@ -93,9 +93,9 @@ def test_a_recording_without_comparable_steps_is_reported() -> None:
     recording.steps[0] = replace(recording.steps[0], lost=3)
     figures = replay(recording, load_bundle("walk"))
     assert (figures["compared"], figures["different"]) == (0, 0)
-    said = format_figures(figures).splitlines()
-    assert said[-1] == "nothing could be compared"
-    assert not any("bit for bit" in line for line in said)
+    printed = format_figures(figures).splitlines()
+    assert printed[-1] == "nothing could be compared"
+    assert not any("bit for bit" in line for line in printed)
 
 
 def test_the_end_of_a_walk_is_reported() -> None:

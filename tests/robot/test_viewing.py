@@ -87,33 +87,33 @@ def test_a_walk_has_entries_for_every_step_on_its_own_clock() -> None:
     assert np.array_equal(numbers(entries, "latency")[:, 0], [step.took_us for step in steps])
     assert numbers(entries, "latency").min() > 0.0
     assert np.median(numbers(entries, "period")) == pytest.approx(1e4, rel=0.2)
-    said = [
+    expected = [
         *(("INFO", f"{sensor} is fresh: it sends") for sensor in steps[0].inputs.ages),
         ("INFO", "standing up: ordered"),
         ("INFO", "ready: stands"),
         ("INFO", "walking: ordered"),
         ("INFO", "limp: deactivated"),
     ]
-    assert lines(entries) == said
+    assert lines(entries) == expected
 
 
 def test_images_attention_and_decisions_are_those_of_the_replay() -> None:
     recording = walk("iap")
     entries = entries_of(recording, "iap")
     pictures = [e for e in entries if isinstance(e, Picture)]
-    looked = decisions(recording, "iap")
-    assert len(pictures) == len(looked) > 2
-    for picture, (pixels, decision) in zip(pictures, looked, strict=True):
+    decided = decisions(recording, "iap")
+    assert len(pictures) == len(decided) > 2
+    for picture, (pixels, decision) in zip(pictures, decided, strict=True):
         assert np.array_equal(picture.pixels, draw_attention(pixels, decision.attention))
         assert not np.array_equal(picture.pixels, pixels)
     assert len({e.time_s for e in pictures}) == len(pictures)
     durations = numbers(entries, "decision")[:, 0]
-    assert np.allclose(durations, [each.duration_steps * 0.01 for _, each in looked])
+    assert np.allclose(durations, [each.duration_steps * 0.01 for _, each in decided])
     command = numbers(entries, "command")
     stands = np.isnan(command).any(1)
     assert stands[:100].all()  # nothing is followed while it stands up
     assert not stands[-50:].any()
-    assert tuple(command[-1]) == commanded(looked[-1][1].latent)
+    assert tuple(command[-1]) == commanded(decided[-1][1].latent)
 
 
 def test_depth_is_gray_without_attention() -> None:
@@ -144,7 +144,7 @@ def test_the_bearing_of_ahead_is_shown_for_every_image() -> None:
     entries = entries_of(recording, "iap-depth")
     bearings = numbers(entries, "goal")
     assert np.isnan(bearings[:, 0]).all()
-    assert bearings[0, 1] == 0.0  # it looks where it began
+    assert bearings[0, 1] == 0.0  # its heading at the start
     assert len(bearings) == len(numbers(entries, "decision"))
     headings = [heading(step.inputs.reading.orientation.tolist()) for step in recording.steps]
     assert np.ptp(bearings[:, 1]) > 0.01

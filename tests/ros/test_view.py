@@ -15,7 +15,7 @@ from pixelgait.robot.viewing.entries import PLOTS, Entry, Line, Numbers, Picture
 from tests import foxglove
 from tests.ros.support import AUTO, DISCOVERY_S, Client, FakeRobot, Processes
 
-HEARD = ("command", "decision", "latency", "longest", "period", "ages")  # besides joints
+NUMBERS = ("command", "decision", "latency", "longest", "period", "ages")  # besides joints
 
 
 def test_all_topics_of_a_walk_are_received(processes: Processes, client: Client) -> None:
@@ -25,7 +25,7 @@ def test_all_topics_of_a_walk_are_received(processes: Processes, client: Client)
     entries: list[Entry] = []
     listener = Listener(entries.extend, load_bundle("iap"), client.context)
     processes.start("pixelgait-run", "iap", *AUTO)
-    wanted = {"camera", "log", *HEARD, *(p for p in PLOTS.values() if p.startswith("joints"))}
+    wanted = {"camera", "log", *NUMBERS, *(p for p in PLOTS.values() if p.startswith("joints"))}
     deadline = time.monotonic() + 2 * DISCOVERY_S
     while missing := [p for p in wanted if not any(e.path.startswith(p) for e in entries)]:
         assert time.monotonic() < deadline, missing
@@ -33,8 +33,8 @@ def test_all_topics_of_a_walk_are_received(processes: Processes, client: Client)
     listener.listen(2.0)
     now_s = client.node.get_clock().now().nanoseconds / 1e9
     assert all(now_s - 60.0 < entry.time_s < now_s + 1.0 for entry in entries)
-    said = [entry.text for entry in entries if isinstance(entry, Line)]
-    assert "walking: ordered" in said
+    texts = [entry.text for entry in entries if isinstance(entry, Line)]
+    assert "walking: ordered" in texts
     named = {entry.path: entry.names for entry in entries if isinstance(entry, Numbers)}
     newest = {entry.path: entry.values for entry in entries if isinstance(entry, Numbers)}
     assert named["latency"][0] == "sensor_to_command p99 [us]"
@@ -108,8 +108,8 @@ def test_missing_positions_are_a_line_of_the_log(client: Client) -> None:
     for topic in (ros2.JOINT_STATES, ros2.JOINT_COMMAND):
         listener._receive(topic, message)
     listener.close()
-    said = [entry.text for entry in entries if isinstance(entry, Line)]
-    assert said[0] == f"{ros2.JOINT_STATES}: joint states need one position for every name"
+    texts = [entry.text for entry in entries if isinstance(entry, Line)]
+    assert texts[0] == f"{ros2.JOINT_STATES}: joint states need one position for every name"
     assert not any(isinstance(entry, Numbers) for entry in entries)
 
 
@@ -132,7 +132,7 @@ def test_pictures_go_on_after_the_clock_was_set_back(
 
 
 def test_messages_of_another_program_are_a_line_of_the_log(client: Client) -> None:
-    """Of the right type, but of another length or with other words: the viewer goes on."""
+    """Messages of the right type with other content: the viewer goes on."""
     from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
     from std_msgs.msg import Float64MultiArray, MultiArrayDimension, MultiArrayLayout
 
@@ -158,11 +158,11 @@ def test_messages_of_another_program_are_a_line_of_the_log(client: Client) -> No
     listener = Listener(entries.extend, None, client.context)
     for topic, message in foreign:
         listener._receive(topic, message)
-    said = [entry.text for entry in entries if isinstance(entry, Line)]
-    odd = "unexpected content: published by another program or version?"
-    assert said[:3] == [
-        *(f"pixelgait/{name}: {odd}" for name in ("decision", "latency")),
-        f"/diagnostics: {odd}",
+    texts = [entry.text for entry in entries if isinstance(entry, Line)]
+    foreign = "unexpected content: published by another program or version?"
+    assert texts[:3] == [
+        *(f"pixelgait/{name}: {foreign}" for name in ("decision", "latency")),
+        f"/diagnostics: {foreign}",
     ]
     assert [type(entry) for entry in entries[:3]] == 3 * [Line]  # each is logged once
     listener._receive("pixelgait/decision", Float64MultiArray(data=[0.1, 0.2, 0.3]))

@@ -1,7 +1,7 @@
 """Contact sheets: docs/scenes.png shows every scene at three difficulties, with the camera image.
 
 Then houses in Gibson's layout, written at each difficulty.
-docs/appearance.png: scenes in looks of the training and of the test set, and every kind of pattern.
+docs/appearance.png: scenes with appearances of training and test set, and every kind of pattern.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from pixelgait.sim.world.seeds import FIRST_EVALUATION_SEED
 
 DIFFICULTIES = (0.0, 0.5, 1.0)
 SEED = FIRST_EVALUATION_SEED
-WITH_APPEARANCE = ("obstacle-course", "clutter", "rooms")  # shown in looks
+WITH_APPEARANCE = ("obstacle-course", "clutter", "rooms")  # shown with appearances
 APPEARANCE_SEEDS = range(SEED, SEED + 4)
 PATTERN_PX = 100
 SCALE = 0.55  # of a view on the sheet

@@ -201,13 +201,13 @@ def _radius(axes: Any, track: Track) -> None:
 def _stopping(axes: Any, track: Track) -> None:
     """Speed over time for several ways to stop, from a trot with strides of 0.08 m."""
     walking = Gait(stride_m=0.08)
-    ways = {
+    stops = {
         "stride 0, trot on": replace(walking, stride_m=0.0),
         "stride 0, feet down": replace(walking, stride_m=0.0, lift_rad=0.0),
         "stride 0, crouch": replace(walking, stride_m=0.0, height_rad=0.3),
         "stride 0, slow": replace(walking, stride_m=0.0, frequency_hz=1.0),
     }
-    for name, stopped in ways.items():
+    for name, stopped in stops.items():
         count = 0
 
         def setting(stopped: Gait = stopped) -> Gait:

@@ -136,9 +136,9 @@ def _stood_and_straight(measured: dict[str, dict[Pair, TrackingResult]]) -> Iter
     yield table_line(("stand: drift in 10 s [mm]", *(f"{1e3 * w.travelled_m:.1f}" for w in stood)))
     yield table_line(("stand: power [W]", *(f"{w.power_w:.1f}" for w in stood)))
     yield table_line(("stand: time on all feet", *(f"{w.on_all_feet:.0%}" for w in stood)))
-    way = ahead[0].travelled_m
+    path_m = ahead[0].travelled_m
     yield table_line(
-        (f"straight ahead: aside on {way:.0f} m [m]", *(f"{w.aside_m:.2f}" for w in ahead))
+        (f"straight ahead: aside on {path_m:.0f} m [m]", *(f"{w.aside_m:.2f}" for w in ahead))
     )
 
 

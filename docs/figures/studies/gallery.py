@@ -73,7 +73,7 @@ class Filmed(NamedTuple):
         return len(self.take.track.path) - 1
 
     def row(self, shown: NDArray[np.int64]) -> tuple[str, list[Frame]]:
-        """How the episode ended, and these frames, small; a short episode repeats its last."""
+        """Label with the end of the episode, and these frames, small; the last may repeat."""
         label = f"seed {self.take.seed}: {ending(self.episode, self.body, self.task)}"
         frames = [_smaller(frame) for frame in self.take.render(self.body, shown)]
         return label, frames + frames[-1:] * (len(shown) - len(frames))
@@ -112,13 +112,13 @@ def write_rows(picture: Path, rows: Iterable[tuple[str, list[Frame]]]) -> None:
 
 
 def walks(evaluation: EvalConfig, episodes: int) -> Iterator[tuple[str, list[Frame]]]:
-    """How every episode ended, and frames of the walk."""
+    """Label with the end of every episode, and frames of the walk."""
     for filmed in filmed_episodes(evaluation, episodes):
         yield filmed.row(np.array([round(share * filmed.last) for share in ON_THE_WAY]))
 
 
 def failures(evaluation: EvalConfig, episodes: int) -> Iterator[tuple[str, list[Frame]]]:
-    """How episodes ended that fell or missed their goal, and frames of their last seconds."""
+    """Label and last frames of episodes that fell or missed their goal."""
     for filmed in filmed_episodes(evaluation, episodes):
         if filmed.episode.success is False or filmed.episode.fell:
             frames = [filmed.last - round(ago * FRAMES_PER_S) for ago in BEFORE_THE_END_S]
@@ -142,7 +142,7 @@ def _smaller(frame: Frame) -> Frame:
 
 
 def ending(episode: Episode, body: SimulatedBody, task: Forward) -> str:
-    """How an episode ended, and when."""
+    """The end of an episode and its time, in words."""
     touched = f", {episode.contacts.time_s:.1f} s of contact" if episode.contacts.count else ""
     when = f"after {episode.steps * CONTROL_DT_S:.0f} s{touched}"
     if body.scene.ground_m(*episode.path[-1]) is None:
