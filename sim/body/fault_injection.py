@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
-from pixelgait.robot.interface import Image, JointCommand, Reading
-from pixelgait.robot.rotation import Quaternion, Vector
+from pixelgait.robot.interface import Image, Reading
 from pixelgait.robot.spec import LEGS, Array
 from pixelgait.sim.body.delays import DelayLine, History
 from pixelgait.sim.body.faults import Fault, schedule, schedule_on
-from pixelgait.sim.body.interface import BasePose, JointLoads, SimulatedBody
+from pixelgait.sim.body.interface import SimulatedBody
 from pixelgait.sim.body.sensors import nearer_quaternion
-from pixelgait.sim.world.scene import Layout
 from pixelgait.sim.world.seeds import Stream
 
 # Assumption: one reading in five has one value off by up to 1 (rad, rad/s).
@@ -24,28 +22,24 @@ OFFSET_RAD = 2.0  # assumption
 AHEAD_S = 5.0  # of a fault's start: longer than its history in the mixed schedule
 
 
+def with_faults(body: SimulatedBody, faults: tuple[Fault, ...]) -> SimulatedBody:
+    """The body with faults in its sensor readings."""
+    return cast(SimulatedBody, FaultyBody(body, faults)) if faults else body
+
+
 class FaultyBody:
     """A `SimulatedBody` that adds faults to the readings of another one."""
 
     def __init__(self, body: SimulatedBody, faults: tuple[Fault, ...]) -> None:
         self.body = body
         self.faults = faults
-        self.spec, self.scene, self.camera = body.spec, body.scene, body.camera
         self._failures: list[Failure] = []
         self._coming: Iterator[Failure] = iter(())
         self._next: Failure | None = None  # in `_coming`
 
-    @property
-    def time_s(self) -> float:
-        return self.body.time_s
-
-    @property
-    def seed(self) -> int:
-        return self.body.seed
-
-    @property
-    def layout(self) -> Layout:
-        return self.body.layout
+    def __getattr__(self, name: str) -> Any:
+        """Everything else of a `SimulatedBody` is the body's own."""
+        return getattr(self.body, name)
 
     def reset(self, seed: int) -> Reading:
         """Reset the body and draw the episode's faults."""
@@ -63,13 +57,13 @@ class FaultyBody:
 
     def ages(self) -> dict[str, float]:
         """Ages of lost sensors [s]."""
-        now = self.time_s
+        now = self.body.time_s
         lost = [f.fault for f in self._failures if f.fault.kind == "lost"]
         sensors = dict.fromkeys(fault.sensor for fault in lost if fault.acts(now))
         return {sensor: now - _silent_since(sensor, lost, now) for sensor in sensors}
 
     def _failing(self, reading: Reading) -> Reading:
-        now = self.time_s
+        now = self.body.time_s
         while self._next is not None and self._next.fault.start_s < now + AHEAD_S:
             # Otherwise an hour of the mixed schedule would mean a thousand faults in every reading.
             self._failures = [f for f in self._failures if now < f.fault.end_s + AHEAD_S]
@@ -78,45 +72,6 @@ class FaultyBody:
         for failure in self._failures:
             reading = failure.degrade(reading, now)
         return reading
-
-    def apply(self, command: JointCommand) -> None:
-        self.body.apply(command)
-
-    def step(self, command: JointCommand) -> None:
-        self.body.step(command)
-
-    def render(self) -> Image:
-        return self.body.render()
-
-    def render_rgb(self) -> NDArray[np.uint8]:
-        return self.body.render_rgb()
-
-    def render_depth(self) -> NDArray[np.float32]:
-        return self.body.render_depth()
-
-    def render_both(self) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
-        return self.body.render_both()
-
-    def pose(self) -> BasePose:
-        return self.body.pose()
-
-    def joint_angles(self) -> Array:
-        return self.body.joint_angles()
-
-    def place(self, position: Vector, orientation: Quaternion) -> None:
-        self.body.place(position, orientation)
-
-    def touching(self) -> float | None:
-        return self.body.touching()
-
-    def loads(self) -> JointLoads:
-        return self.body.loads()
-
-    def push(self, velocity: Array) -> None:
-        self.body.push(velocity)
-
-    def close(self) -> None:
-        self.body.close()
 
 
 class FailingSensor:

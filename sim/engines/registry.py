@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.spec import RobotSpec
 from pixelgait.sim.body.camera import Camera
-from pixelgait.sim.body.fault_injection import FaultyBody
+from pixelgait.sim.body.fault_injection import with_faults
 from pixelgait.sim.body.faults import Fault
 from pixelgait.sim.body.interface import SimulatedBody
 from pixelgait.sim.body.randomisation import Randomisation
@@ -37,7 +37,7 @@ def make_body(
         UserError: if there is no such simulator, or it is not installed.
     """
     body = find_simulator(name)(spec, scene, camera=camera, randomisation=randomisation)
-    return FaultyBody(body, faults) if faults else body
+    return with_faults(body, faults)
 
 
 def find_simulator(name: str) -> Callable[..., SimulatedBody]:

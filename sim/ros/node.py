@@ -20,7 +20,6 @@ from pixelgait.robot.ros.address import Address, Ros2Control, parse_link
 from pixelgait.robot.spec import GO2, RobotSpec, find_robot
 from pixelgait.robot.unitree.address import LOOPBACK, Go2
 from pixelgait.sim.body.camera import Camera
-from pixelgait.sim.body.fault_injection import FaultyBody
 from pixelgait.sim.body.faults import parse_faults
 from pixelgait.sim.body.interface import SimulatedBody
 from pixelgait.sim.body.odometry import DriftingOdometry
@@ -108,9 +107,8 @@ def run(config: SimConfig) -> None:
     check_film(config.video)
     check_outputs(("out", config.out and config.out / TRAJECTORY), ("video", config.video))
     height, width = config.camera
-    body = make_body(config.body, robot, scene, camera=Camera(robot.camera, width, height))
-    if config.faults:
-        body = FaultyBody(body, parse_faults(config.faults))
+    camera, faults = Camera(robot.camera, width, height), parse_faults(config.faults)
+    body = make_body(config.body, robot, scene, camera=camera, faults=faults)
     with _window(config, robot) as window:
         node, closed = _serve(config, address, body, window)
     if config.video is not None:
