@@ -258,7 +258,7 @@ class Operation:
             rested = self._rest_steps == 1
             self._rest_steps = max(0, self._rest_steps - 1)
             rises = commands.armed and wanted is not RobotState.LIMP and not self._rest_steps
-            if self.supervisor.watch(reading, rises) and rises:
+            if self.supervisor.check_limp(reading, rises) and rises:
                 self.supervisor.rise()
                 self.controller.begin()
                 self._from, self._stiff_steps = reading.joint_angles, 0

@@ -66,9 +66,9 @@ SENSOR_TIMEOUTS: Mapping[str, SensorTimeouts] = MappingProxyType(
 )
 NO_AGES: Mapping[str, float] = MappingProxyType({})
 TILT_LIMIT_RAD = 1.2  # ends an episode in Google's Laikago v2 environment
-LEAST_UP_Z = math.cos(TILT_LIMIT_RAD)
+MIN_UP_Z = math.cos(TILT_LIMIT_RAD)
 # Assumption: largest tilt to stand up from; ramps have 0.35 rad at most, a robot on its side 1 rad.
-LEAST_UP_Z_TO_RISE = math.cos(0.6)
+MIN_UP_Z_TO_RISE = math.cos(0.6)
 NOT_FINITE = "a sensor value is not finite"
 
 
@@ -126,7 +126,7 @@ class Supervisor:
         """Joint angles (12,) [rad] for the policy, with impossible ones replaced."""
         return self._joints.filtered(joint_angles)
 
-    def watch(self, reading: Reading, rises: bool = False) -> bool:
+    def check_limp(self, reading: Reading, rises: bool = False) -> bool:
         """Check a reading of a limp robot; returns whether its joint angles can be trusted.
 
         Standing up begins at these angles. If the robot `rises`, that is, would stand up now, what
@@ -140,7 +140,7 @@ class Supervisor:
             joints.reset()
             if rises and (finite or self._unreadable > MAX_BRIDGED):
                 self.fault = wrong
-        elif rises and (up := up_z(reading.orientation.tolist())) < LEAST_UP_Z_TO_RISE:
+        elif rises and (up := up_z(reading.orientation.tolist())) < MIN_UP_Z_TO_RISE:
             self.fault = f"{_tilted(up)}: it cannot stand up from there"
             return False
         return joints.trusted and not joints.suspect
@@ -204,7 +204,7 @@ class Supervisor:
             return "a joint target is not finite"
         if is_unit(quaternion := orientation.tolist()):
             self._bad_imu, up = 0, up_z(quaternion)
-            if up < LEAST_UP_Z:
+            if up < MIN_UP_Z:
                 return _tilted(up)
             if warning := self._imu.judge(reading):
                 return warning

@@ -30,7 +30,7 @@ from pixelgait.robot.safety.sensor_checks import (
     STUCK_RAD,
     STUCK_S,
 )
-from pixelgait.robot.safety.supervisor import LEAST_UP_Z
+from pixelgait.robot.safety.supervisor import MIN_UP_Z
 from pixelgait.robot.spec import Array, RobotSpec
 from pixelgait.sim.batched.mujoco_batch import BatchReading
 
@@ -137,7 +137,7 @@ class BatchSupervisor:
             self.flagged |= ~np.isfinite(part).all(-1)
         x, y, z, w = orientation.T
         self.flagged |= ~(np.abs(x * x + y * y + z * z + w * w - 1.0) <= UNIT_TOLERANCE)
-        self.flagged |= up_z(orientation) < LEAST_UP_Z
+        self.flagged |= up_z(orientation) < MIN_UP_Z
         self._check_imus(np.concatenate((orientation.T, rate.T)))
         sent = targets if self._sent is None else self._sent
         self.flagged |= self._joints.suspect(reading, sent)

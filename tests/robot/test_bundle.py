@@ -321,7 +321,7 @@ def test_a_robot_stands_up_as_its_contract_says(robot: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("image", "said"),
+    ("image", "message"),
     [
         (np.full((32, 32, 3), 0.5), r"an image is float64 \(32, 32, 3\), expected uint8 of "),
         (
@@ -332,14 +332,14 @@ def test_a_robot_stands_up_as_its_contract_says(robot: str) -> None:
     ],
     ids=["of 0 to 1", "channels first", "none"],
 )
-def test_an_image_of_another_type_is_refused(image: Any, said: str) -> None:
+def test_an_image_of_another_type_is_refused(image: Any, message: str) -> None:
     """Converted silently, an image of 0 to 1 would be black."""
-    with pytest.raises(UserError, match=said):
+    with pytest.raises(UserError, match=message):
         load_bundle("iap").high_level(image)
 
 
 def no_image() -> Image:
-    raise AssertionError("nobody looks")
+    raise AssertionError("no image is needed")
 
 
 def test_another_robot_is_refused_by_name(copy: Path) -> None:
@@ -401,19 +401,19 @@ def test_exporting_again_replaces_the_bundle_and_keeps_other_files(tmp_path: Pat
 
 
 @pytest.mark.parametrize(
-    ("said", "holds"),
+    ("output", "duration"),
     [(100.0, 100), (0.0, 10), (-1e9, 10), (1e9, 800), (np.inf, 800), (np.nan, 10)],
 )
 def test_decision_durations_are_within_the_contract(
-    iap_bundle: Path, said: float, holds: int
+    iap_bundle: Path, output: float, duration: int
 ) -> None:
     class Graph:
         def run(self, *_: object) -> list[Any]:
-            return [np.zeros(2), np.array([said], np.float32), np.zeros((8, 8))]
+            return [np.zeros(2), np.array([output], np.float32), np.zeros((8, 8))]
 
     bundle = load_bundle(iap_bundle)
     bundle._graphs["high_level.onnx"] = cast("Any", Graph())
-    assert bundle.high_level(np.zeros(bundle.image_shape, np.uint8)).duration_steps == holds
+    assert bundle.high_level(np.zeros(bundle.image_shape, np.uint8)).duration_steps == duration
 
 
 def test_latent_commands_are_within_the_contract(iap_bundle: Path) -> None:

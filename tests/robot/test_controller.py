@@ -268,12 +268,12 @@ def test_the_worst_sensor_health_counts() -> None:
 def test_an_ageing_sensor_holds_the_decision_and_a_stale_one_slows_to_a_stand(
     sensor: str, turn: float
 ) -> None:
-    looked: list[int] = []
+    decided: list[int] = []
     latents: list[np.ndarray] = []
     requested: list[np.ndarray] = []  # before the heading hold
 
     def high_level(image: np.ndarray, *_: object) -> Decision:
-        looked.append(int(image[0, 0, 0]))
+        decided.append(int(image[0, 0, 0]))
         return Decision(np.array((1.0, turn)), 10)
 
     def low_level(latent, imu, joints, phase):  # noqa: ANN001, ANN202
@@ -287,7 +287,7 @@ def test_an_ageing_sensor_holds_the_decision_and_a_stale_one_slows_to_a_stand(
         result = controller.step(reading(step), {sensor: age_s})
         assert result.latent is not None
         requested.append(result.latent)
-    assert looked == [*range(0, 50, 10), *range(100, 150, 10)]  # no decision on old data
+    assert decided == [*range(0, 50, 10), *range(100, 150, 10)]  # no decision on old data
     speeds = np.array([commanded(latent)[0] for latent in latents])
     assert (speeds[:60] == MAX_SPEED_M_PER_S).all()
     assert (np.diff(speeds[59:91]) <= 0.0).all()

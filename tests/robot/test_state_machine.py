@@ -132,8 +132,8 @@ def test_it_does_not_stand_up_from_impossible_joint_angles(off_rad: float) -> No
     command = robot.step(READY)
     assert robot.state is RobotState.STANDING_UP
     np.testing.assert_allclose(command.targets, lying, atol=1e-3)
-    way = np.array([each.targets for each in robot.run(READY, STAND_S)])
-    assert np.abs(way - np.linspace(lying, A1.default_pose_rad, len(way))).max() < 0.02
+    path = np.array([each.targets for each in robot.run(READY, STAND_S)])
+    assert np.abs(path - np.linspace(lying, A1.default_pose_rad, len(path))).max() < 0.02
 
 
 @pytest.mark.parametrize(
@@ -291,9 +291,9 @@ def test_a_long_stall_is_a_fault() -> None:
 def test_an_emergency_stop_acts_at_once_and_outlasts_all_commands() -> None:
     robot = Robot()
     robot.run(WALK, STAND_S + 0.5)
-    stop = OperatorCommands(True, RobotState.WALKING, stop="somebody")
+    stop = OperatorCommands(True, RobotState.WALKING, stop="a person")
     assert not any(command.kp.any() for command in robot.run(stop, 0.5))
-    assert robot.operation.cause == "emergency stop by somebody"
+    assert robot.operation.cause == "emergency stop by a person"
     assert not robot.step(OperatorCommands()).kp.any()
     assert robot.state is RobotState.LIMP
 
@@ -301,10 +301,10 @@ def test_an_emergency_stop_acts_at_once_and_outlasts_all_commands() -> None:
 def test_an_emergency_stop_outlasts_a_restart_of_the_loop() -> None:
     operator = Operator(auto=True)
     assert operator.arm() == (False, "the node is not active")
-    operator.emergency_stop("somebody")
-    operator.emergency_stop("somebody else")
+    operator.emergency_stop("a person")
+    operator.emergency_stop("another person")
     operator.begin()
-    assert operator.commands == OperatorCommands(stop="somebody")
+    assert operator.commands == OperatorCommands(stop="a person")
     assert operator.reset_stop()[0]
     assert operator.commands == OperatorCommands()
     assert operator.reset_stop() == (False, "not stopped")
@@ -323,8 +323,8 @@ def test_a_repeated_goal_is_a_new_one_and_lying_down_drops_it() -> None:
     assert (operator.commands.goal_position, operator.commands.goal_number) == ((1.0, 0.0), first)
     operator.go_to((1.0, 0.0))
     assert operator.commands.goal_number > first
-    operator.emergency_stop("somebody")
-    refused = (False, "stopped by somebody: reset the emergency stop first")
+    operator.emergency_stop("a person")
+    refused = (False, "stopped by a person: reset the emergency stop first")
     assert operator.go_to((2.0, 0.0)) == refused
     assert operator.reset_stop() == (False, "not stopped")  # no step has executed it yet
     operator.state = RobotState.STOPPED

@@ -31,7 +31,7 @@ PER_KIND = 25_000  # random steps of each robot
 
 
 def no_image() -> Image:
-    raise AssertionError("nobody should have looked")
+    raise AssertionError("no image is needed")
 
 
 def walking(step: float, spec: RobotSpec = A1) -> Reading:
@@ -496,8 +496,8 @@ def test_the_imu_check_is_the_same_about_every_axis(
     for step in range(500):
         assert watch.judge(about(axis, turning(walking(step), step))) is None
     for step in range(500, 500 + round(within_s / CONTROL_DT_S)):
-        said = watch.judge(about(axis, wrong(walking(step), step)))
-    assert "than its rate says" in str(said)
+        fault = watch.judge(about(axis, wrong(walking(step), step)))
+    assert "than its rate says" in str(fault)
 
 
 def newest(of: Callable[[float], Reading], step: int, joints_hz: float, imu_hz: float) -> Reading:

@@ -234,12 +234,12 @@ def test_the_wait_stage_begins_after_other_work(walk: Walk, busy_s: float) -> No
     robot = Robot(99)
     robot.meanwhile_s = busy_s
     waits_s = walk(robot, 1000).waits_s - TAKE_S - busy_s - WAKE_S
-    told = robot.profiler.stages["wait"]
-    assert told.count == 1000
-    assert told.max_ns == pytest.approx(1e9 * waits_s.max(), abs=2)
+    waits = robot.profiler.stages["wait"]
+    assert waits.count == 1000
+    assert waits.max_ns == pytest.approx(1e9 * waits_s.max(), abs=2)
     for share in (0.5, 0.8, 0.95):
         waited_ns = 1e9 * np.quantile(waits_s, share, method="inverted_cdf")
-        assert told.percentile_ns(share) == pytest.approx(waited_ns, rel=0.01, abs=2)
+        assert waits.percentile_ns(share) == pytest.approx(waited_ns, rel=0.01, abs=2)
 
 
 def test_a_loop_busy_for_longer_does_not_wait(walk: Walk) -> None:

@@ -60,7 +60,7 @@ def test_an_episode_is_the_same_alone_and_among_others(task: str, robot: str) ->
 
 def test_a_flagged_robot_is_run_again_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     expected = episodes_of("walk", False)
-    monkeypatch.setattr(control, "LEAST_UP_Z", float(np.cos(0.4)))  # robots that fall lean further
+    monkeypatch.setattr(control, "MIN_UP_Z", float(np.cos(0.4)))  # robots that fall lean further
     again: list[Job] = []
 
     def run_alone(

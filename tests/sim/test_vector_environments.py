@@ -69,7 +69,7 @@ def test_an_action_may_last_longer_than_the_episode_has_left() -> None:
 
 
 def test_a_damped_robot_is_damped_among_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(supervisor, "LEAST_UP_Z", float(np.cos(0.3)))  # leaning, long before a fall
+    monkeypatch.setattr(supervisor, "MIN_UP_Z", float(np.cos(0.3)))  # leaning, long before a fall
     terminated, _ = assert_the_same(300)
     assert terminated[1:].min() > 1
     assert not terminated[0]
