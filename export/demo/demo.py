@@ -174,10 +174,10 @@ def walk_house(config: DemoConfig) -> None:
     out = config.out / HOUSE
     out.mkdir()
     assert house.goal_position is not None
-    x, y = house.goal_position.tolist()
+    goal = (str(value) for value in house.goal_position.tolist())
     robot = [*robot_options(config), "--scene", HOUSE_SCENE]
     bundle = str(shipped_pair(config, HOUSE_POLICY))
-    run_ros(bundle, out, robot, ["--duration", str(HOUSE_S)], goal=(x, y))
+    run_ros(bundle, out, robot, ["--duration", str(HOUSE_S), "--goal", *goal])
 
 
 def robot_options(config: DemoConfig) -> list[str]:

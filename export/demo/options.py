@@ -20,8 +20,8 @@ class DemoConfig:
     2. That low level and the shipped camera policy become one ONNX bundle.
     3. A simulated robot and the controller, two processes, communicate over real ROS 2 topics. The
        recording is replayed: the same commands, bit for bit.
-    4. The shipped navigator receives a goal in an unseen house with unseen appearance, over
-       goal_pose, and walks there.
+    4. The shipped navigator receives a goal in an unseen house with unseen appearance, and walks
+       there.
     5. Latency table, learning curve, paths and films are written to the output folder. The last
        line says whether the robot has reached the goal in the house; if not, the exit code is 1.
     """

@@ -15,13 +15,7 @@ from pixelgait.robot.ros.common.discovery import OwnDomain, private_environment
 SHUTDOWN_S = 10.0
 
 
-def run_ros(
-    bundle: str,
-    out: Path,
-    robot: list[str],
-    controller: list[str],
-    goal: tuple[float, float] | None = None,
-) -> None:
+def run_ros(bundle: str, out: Path, robot: list[str], controller: list[str]) -> None:
     """Run robot and controller on a ROS domain of their own until the controller ends.
 
     Args:
@@ -29,7 +23,6 @@ def run_ros(
         out: folder of their files.
         robot: further arguments of pixelgait-sim.
         controller: further arguments of pixelgait-run.
-        goal: x, y [m] in the odometry's frame, published by a third process.
 
     Raises:
         UserError: if the controller stopped with a fault.
@@ -38,10 +31,7 @@ def run_ros(
     environment = private_environment(domain.number, (out / "ros_log").resolve())
     sim = [sys.executable, "-m", "pixelgait.sim.ros.node", "--out", str(out), *robot]
     run = [sys.executable, "-m", "pixelgait.robot.ros.run", bundle, "--out", str(out), *controller]
-    lines = [sim]
-    if goal is not None:
-        lines.append([sys.executable, "-m", "pixelgait.export.demo.goal", *map(str, goal)])
-    others = [_start(line, environment) for line in lines]
+    simulated = _start(sim, environment)
     try:
         deciding = _start([*run, "--auto-arm"], environment)
         try:
@@ -50,8 +40,7 @@ def run_ros(
         finally:
             _end(deciding)
     finally:
-        for process in others:
-            _end(process)
+        _end(simulated)
         domain.close()
 
 

@@ -139,14 +139,15 @@ def test_the_demo_uses_appearances_that_are_unseen_in_training(
 ) -> None:
     """Read from the simulator's command line."""
 
-    def start(bundle: str, out: Path, robot: list[str], *_: object, goal: object = None) -> None:
+    def start(bundle: str, out: Path, robot: list[str], controller: list[str]) -> None:
         scene = parse(SimConfig, "pixelgait-sim", robot).make_scene()
         layout = scene.layout(Stream.LAYOUT.rng(DemoConfig.course_seed))
         assert isinstance(scene, WithAppearance)
         assert isinstance(scene.scene, kind)
         assert layout.appearance is not None
         assert layout.appearance.kind == "test"
-        assert goal == (None if scene.goal_position is None else tuple(scene.goal_position))
+        goal = None if scene.goal_position is None else scene.goal_position.tolist()
+        assert ([float(each) for each in controller[-2:]] if goal else None) == goal
         raise KeyboardInterrupt
 
     monkeypatch.setattr(demo, "run_ros", start)
