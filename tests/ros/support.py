@@ -16,7 +16,7 @@ import numpy as np
 from pixelgait.robot.ros.common.discovery import OwnDomain
 from tests.conftest import child_environment
 
-DISCOVERY_S = 20.0  # up to 2.6 s on an idle machine
+DISCOVERY_S = 40.0  # up to 2.6 s on an idle machine
 WORKER = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
 # The machine that runs the tests may stall for longer than a robot's driver may.
 STILL_S = {  # ageing, stale, dead
