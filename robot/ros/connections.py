@@ -115,7 +115,7 @@ class Connections:
             raise UserError(problem)
 
     def camera_problem(self) -> str | None:
-        """What does not fit the policy about the camera; None also if it is not to be checked."""
+        """A mismatch of the camera with the policy; None also if it is not to be checked."""
         if self._camera is None or not self._parameters.checks_camera:
             return None
         assert self._lens is not None and self._mount is not None  # noqa: PT018
@@ -127,7 +127,7 @@ class Connections:
         return any(check.pending() for check in checks if check is not None)
 
     def camera_unknown(self) -> list[str]:
-        """What could not be checked of lens and mount; empty if they are not to be checked."""
+        """Reasons why lens or mount are not checked; empty if they are not to be checked."""
         if self._camera is None or not self._parameters.checks_camera:
             return []
         assert self._lens is not None and self._mount is not None  # noqa: PT018

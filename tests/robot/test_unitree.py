@@ -64,7 +64,7 @@ def bus() -> Iterator[Bus]:
 
 
 def random_record(message: go2.Message, seed: int = 0) -> go2.Record:
-    """Of finite numbers; what pads is zero."""
+    """A record of random finite numbers; padding is zero."""
     rng = np.random.default_rng(seed)
 
     def fill(values: Any) -> None:

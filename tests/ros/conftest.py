@@ -34,7 +34,7 @@ def robot(client: Client) -> FakeRobot:
 
 @pytest.fixture
 def heights(client: Client) -> list[float]:
-    """Of the simulated robot's base [m], as they come."""
+    """Heights of the simulated robot's base [m], as they arrive."""
     from nav_msgs.msg import Odometry
     from rclpy.qos import qos_profile_sensor_data
 

@@ -31,7 +31,7 @@ class Controller:
 
 
 def hear(client: Client, topic: str) -> list[np.ndarray]:
-    """What is commanded there from now on, each (12,) [rad]."""
+    """The commands from now on, each (12,) [rad]."""
     from std_msgs.msg import Float64MultiArray
     from trajectory_msgs.msg import JointTrajectory
 

@@ -1,4 +1,4 @@
-"""What the tests of ROS 2 share: processes on a domain of their own, a client, a fake robot."""
+"""Helpers of the ROS 2 tests: processes on a domain of their own, a client, a fake robot."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ def test_colcon_builds_the_package_without_a_warning(tmp_path: Path) -> None:
 
 
 def in_workspace(folder: Path, environment: dict[str, str], line: str) -> str:
-    """What a command prints in the workspace, with the libraries of the tests."""
+    """The output of a command in the workspace, with the tests' libraries."""
     path = f"{Path(sys.executable).parent}:{environment['PATH']}"
     environment = {k: v for k, v in environment.items() if not k.startswith("_ROS_WHEELS")}
     done = subprocess.run(

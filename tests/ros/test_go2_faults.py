@@ -1,4 +1,4 @@
-"""What goes wrong on a Go2's own DDS: each ends in damping, or before anything was sent."""
+"""Faults on a Go2's own DDS: each ends in damping, or before anything was sent."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_states_with_a_wrong_checksum_are_ignored(
 
 
 def diagnostics(client: Client) -> list[Any]:
-    """Of the motors, as they come."""
+    """Commands of the motors, as they arrive."""
     from diagnostic_msgs.msg import DiagnosticArray
 
     found: list[Any] = []

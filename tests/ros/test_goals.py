@@ -596,7 +596,7 @@ def test_a_jump_is_of_position_or_heading(moved: tuple[float, ...], words: str |
 
 
 def test_frequent_jumps_are_logged_rarely() -> None:
-    """Of an odometry that is at two places in turns; people see all the while that it jumps."""
+    """Odometry that alternates between two places; the status shows a jump all the time."""
     jumps, said = OdometryJumps(), []
     for number in range(round(2.5 * JUMP_REPORT_S / 0.02)):
         pose = np.array((2.0 * (number % 2), 0.0, 0.0))

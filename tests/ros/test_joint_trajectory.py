@@ -75,7 +75,7 @@ def test_a_trajectory_is_one_point_due_at_once_for_all_joints_by_name(
 def test_a_controller_of_the_other_kind_is_refused(
     processes: Processes, client: Client, link: str, name: str, what: str
 ) -> None:
-    """What it takes is a topic of another name: it would never hear."""
+    """Its command topic has another name: it would receive nothing."""
     other = next(each for each, _ in LINKS if each != link)
     processes.start("pixelgait-sim", "--link", f"{other}:{name}", "--scene", "flat")
     run = processes.start("pixelgait-run", "walk", "--link", link, "--arm", *AUTO)

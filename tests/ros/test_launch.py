@@ -29,7 +29,7 @@ FILES = sorted(path.name for path in LAUNCH.glob("*.launch.py"))
 
 @dataclass
 class Launched:
-    """What a launch file declares and starts under these configurations."""
+    """The arguments and nodes of a launch file with these configurations."""
 
     configurations: dict[str, str]
     declared: dict[str, str] = field(default_factory=dict)  # descriptions

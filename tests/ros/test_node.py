@@ -551,7 +551,7 @@ def test_colour_and_depth_are_paired_by_stamp() -> None:
 
 
 def test_a_constant_image_is_no_warning_after_joints_are_matched(client: Client) -> None:
-    """Of a driver that names them in another order: nothing has moved."""
+    """The driver has another order of joints: nothing has moved."""
     from pixelgait.robot.ros.common import ros2
     from pixelgait.robot.ros.links.topic_driver import TopicSensors
     from pixelgait.robot.safety.sensor_age import FrozenImageCheck

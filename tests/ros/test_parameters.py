@@ -24,7 +24,7 @@ RANGES_S = {
 }
 READ_ONLY = {"bundle", "enable_stamped_cmd_vel", "base_frame"}
 OTHERS = {"check_camera"}
-# What every node of rclpy declares by itself.
+# Parameters that every rclpy node declares.
 RCLPY = {"use_sim_time", "start_type_description_service"}
 
 
@@ -118,7 +118,7 @@ def aged(bundle: Path, folder: Path, dead_s: float) -> Path:
 
 
 def describe_all(client: Client) -> dict[str, Any]:
-    """Of all that the node lists, its descriptor."""
+    """The descriptors of all parameters of the node."""
     from rcl_interfaces.srv import DescribeParameters, ListParameters
 
     lister = client.node.create_client(ListParameters, "pixelgait/list_parameters")
@@ -129,7 +129,7 @@ def describe_all(client: Client) -> dict[str, Any]:
 
 
 def value(client: Client, name: str) -> float:
-    """Of one of the node's parameters."""
+    """The value of a parameter."""
     from rcl_interfaces.srv import GetParameters
 
     getter = client.node.create_client(GetParameters, "pixelgait/get_parameters")

@@ -1,4 +1,4 @@
-"""What the node refuses, stops and forgets: its own stalls, old readings, an emergency stop."""
+"""Safety of the node: stalls, old readings, arming, the emergency stop."""
 
 from __future__ import annotations
 

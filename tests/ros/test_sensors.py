@@ -39,7 +39,7 @@ class Robot:
         w.x, w.y, w.z = 1.1, 1.2, 1.3
         a.x, a.y, a.z = 9.1, 9.2, 9.3
 
-    # What `TopicSensors` asks a node for.
+    # The part of a node that `TopicSensors` uses.
     def get_clock(self) -> Any:
         return SimpleNamespace(now=lambda: SimpleNamespace(nanoseconds=NOW_NS))
 

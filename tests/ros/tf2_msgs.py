@@ -26,7 +26,7 @@ HEADERS = ("rosidl_runtime_c", "geometry_msgs", "fastcdr")
 
 
 def environment(folder: Path) -> dict[str, str]:
-    """What is to be added to that of a process, for it to find the package that was built there."""
+    """Additions to a process's environment, for it to find the built package."""
     return {"PYTHONPATH": str(folder / "python"), "LD_LIBRARY_PATH": str(folder / "lib")}
 
 

@@ -38,7 +38,7 @@ class CameraInfoCheck:
         self._infos: dict[str, Any] = {}  # the newest by topic
 
     def problem(self) -> str | None:
-        """What does not fit the policy, as far as is known."""
+        """A mismatch with the policy's camera, as far as is known, or None."""
         for name, subscriptions in self._subscriptions.items():
             if len(subscriptions) == 1 and self._is_latched(name):
                 subscriptions.append(
@@ -79,7 +79,7 @@ def calibrated(info: Any) -> bool:
 
 
 def misfit(info: Any, image_shape: tuple[int, int, int], mount: CameraMount) -> str | None:
-    """What does not fit a policy with images of this shape (H, W, C) about a CameraInfo, or None.
+    """A mismatch of a CameraInfo with a policy's images of this shape (H, W, C), or None.
 
     The images show a region of interest (0: all of the sensor), whose pixels may be binned (0: not
     binned). K and the region are in pixels of the whole, unbinned sensor.
@@ -93,7 +93,7 @@ def misfit(info: Any, image_shape: tuple[int, int, int], mount: CameraMount) -> 
 def _other_lens(
     info: Any, size: tuple[int, int], image_shape: tuple[int, int, int], mount: CameraMount
 ) -> str | None:
-    """What is wrong with the field of view of a region's middle; the region has size (H, W)."""
+    """A mismatch of the field of view in a region's middle, or None; the region has size (H, W)."""
     down, across = info.binning_y or 1, info.binning_x or 1
     ratio = image_shape[1] / image_shape[0]
     rows = min(size[0] / down, size[1] / across / ratio)

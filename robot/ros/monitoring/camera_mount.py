@@ -45,7 +45,7 @@ class CameraMountCheck:
         )
 
     def problem(self, frames: Iterable[str]) -> str | None:
-        """What does not fit the policy about a camera with these frame ids, as far as is known."""
+        """A mismatch of a camera with these frame ids, as far as is known, or None."""
         self._take()
         poses = ((frame, self._pose(frame)) for frame in frames)
         found = (
@@ -104,7 +104,7 @@ class CameraMountCheck:
 
 
 def misplaced(pose: Array, mount: CameraMount) -> str | None:
-    """What is wrong with the pose (4, 4) of a camera's body frame in the base frame, or None."""
+    """A mismatch of a camera body's pose (4, 4) in the base frame with the policy's, or None."""
     x, y, z = pose[:3, 3].tolist()
     if math.dist((x, y, z), mount.position_m) > POSITION_TOLERANCE_M:
         wanted = ", ".join(f"{each:.2f}" for each in mount.position_m)
