@@ -94,7 +94,7 @@ def test_states_with_a_wrong_checksum_are_ignored(
 
 
 def diagnostics(client: Client) -> list[Any]:
-    """Commands of the motors, as they arrive."""
+    """Diagnostic statuses of the motors, as they arrive."""
     from diagnostic_msgs.msg import DiagnosticArray
 
     found: list[Any] = []

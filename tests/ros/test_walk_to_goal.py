@@ -199,8 +199,9 @@ def test_odometry_of_another_clock_is_named(
 def test_the_robot_stands_while_odometry_has_two_publishers(
     processes: Processes, told_bundle: Path, client: Client, robot: FakeRobot
 ) -> None:
-    """Of two poses that alternate a navigator would turn to and fro; one that has crashed, and runs
-    again, is seen twice for a while.
+    """With two alternating poses a navigator would turn to and fro.
+
+    A publisher that crashed and runs again is visible twice for a while.
     """
     person = Person(client)
     run = processes.start("pixelgait-run", told_bundle, "--goal", 2.0, 0.0, *AUTO)
