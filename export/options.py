@@ -50,8 +50,8 @@ def check(config: ExportConfig) -> tuple[Path, Path | None]:
         config.name.encode()
     except UnicodeEncodeError:
         raise UserError(f"--name {config.name!r}: expected UTF-8") from None
-    if not config.name.isprintable():
-        raise UserError(f"--name {config.name!r}: expected printable text")
+    if not config.name.isprintable() or "/" in config.name:
+        raise UserError(f"--name {config.name!r}: expected printable text without /")
     low_level = find_run(config.low_level, "low_level")
     high_level = config.high_level and find_run(config.high_level, "high_level")
     if high_level and config.encoder:
