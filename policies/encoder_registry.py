@@ -1,4 +1,4 @@
-"""All image encoders by name."""
+"""Registry of image encoders: makes one from a name with options."""
 
 from __future__ import annotations
 
@@ -43,31 +43,32 @@ ENCODERS: dict[str, Callable[..., Encoder]] = {
 
 
 def make_encoder(config: str, **options: Any) -> Encoder:
-    """An encoder from a name and its options, as in "iap" or "iap:patch=4,stride=4,selected=16".
+    """An encoder from a name with options, as in "iap" or "iap:patch=4,stride=4,selected=16".
 
-    Further options (height, width, channels) complete those in the text.
+    Args:
+        options: further options, such as height, width and channels.
 
     Raises:
-        ValueError: there is no such encoder or option, or the options do not fit each other.
+        ValueError: if the encoder or an option does not exist, or options do not fit each other.
     """
     name, _, rest = config.partition(":")
     if name not in ENCODERS:
         raise ValueError(f"unknown encoder '{name}', choose from {', '.join(ENCODERS)}")
     known = signature(ENCODERS[name]).parameters
-    said: set[str] = set()
+    given: set[str] = set()
     for part in filter(None, rest.split(",")):
         key, equals, value = part.partition("=")
         if not equals or key not in known:
             raise ValueError(f"encoder '{name}' has no option '{part}', it has {', '.join(known)}")
-        if key in said:
+        if key in given:
             raise ValueError(f"encoder '{name}': option '{key}' is given twice")
-        said.add(key)
+        given.add(key)
         options[key] = _value(value, known[key].default, f"{name}: {key}")
     return ENCODERS[name](**options)
 
 
 def _value(text: str, default: object, where: str) -> object:
-    """The text as what the option's default is."""
+    """The text as a value of the default's type."""
     if isinstance(default, bool):
         if text not in ("true", "false"):
             raise ValueError(f"{where} is '{text}', expected true or false")

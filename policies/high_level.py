@@ -21,19 +21,19 @@ HIDDEN = 10  # tanh units (IAP paper, section 5.3)
 MIRRORED = (1.0, 1.0, -1.0)  # duration, speed and yaw rate of a mirrored decision
 MIRRORED_GOAL = (1.0, -1.0)  # distance and bearing
 GOAL_FEATURES, AHEAD_FEATURES = 4, 2
-FAR_M = 10.0  # beyond it all goals are equally far
+FAR_M = 10.0  # distances are clipped to it
 
 
 class Decider(nn.Module):
     """From image (B, H, W, C), goal (B, 2) and state (B, n) to a decision.
 
-    It is latent (B, 2), duration (B, 1) [control steps], attention (B, H', W') and the next state
-    (B, n). `image_shape` (H, W, C) says what camera it needs: C is 1 for depth, 3 for RGB, 4 for
+    A decision is latent (B, 2), duration (B, 1) [control steps], attention (B, H', W') and the next
+    state (B, n). `image_shape` (H, W, C) is that of the camera: C is 1 for depth, 3 for RGB, 4 for
     RGB-D.
     """
 
     image_shape: tuple[int, int, int]
-    sees_goal = sees_ahead = False  # the goal whole, or its bearing alone
+    sees_goal = sees_ahead = False  # inputs: the goal, or its bearing only
     state_size = 0
 
     @torch.no_grad()
@@ -41,16 +41,16 @@ class Decider(nn.Module):
         self, image: NDArray[np.uint8], goal: Array = NO_GOAL, state: MemoryState = None
     ) -> Decision:
         """The controller's high level: image (H, W, C), goal (2,), state (n,) to a decision."""
-        remembered = np.zeros(self.state_size) if state is None else state
+        recurrent = np.zeros(self.state_size) if state is None else state
         inputs = [torch.from_numpy(image)]
-        inputs += [torch.tensor(each, dtype=torch.float32) for each in (goal, remembered)]
+        inputs += [torch.tensor(each, dtype=torch.float32) for each in (goal, recurrent)]
         latent, duration, attention, after = self(*(each[None] for each in inputs))
         next_state = after[0].double().numpy() if self.state_size else None
         return Decision(latent[0].double().numpy(), int(duration), attention[0].numpy(), next_state)
 
 
 class StraightAhead(Decider):
-    """No eyes: full speed, straight ahead. What a low level is shipped with on its own."""
+    """Full speed straight ahead, without a camera: ships with a low level on its own."""
 
     DURATION_STEPS = 100.0
     image_shape = (32, 32, 3)
@@ -58,7 +58,7 @@ class StraightAhead(Decider):
     def forward(
         self, image: Tensor, goal: Tensor, state: Tensor
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """The same latent (B, 2), duration (B, 1) and empty attention (B, H, W) for every image."""
+        """Constant latent (B, 2) and duration (B, 1), and zero attention (B, H, W)."""
         attention = torch.zeros_like(image[..., 0], dtype=torch.float32)
         latent = torch.tensor([[1.0, 0.0]]).expand(len(image), 2)
         return latent, torch.full((len(image), 1), self.DURATION_STEPS), attention, state
@@ -66,7 +66,7 @@ class StraightAhead(Decider):
 
 @dataclass(frozen=True, slots=True)
 class Architecture:
-    """What a high level is made of, but for its weights. Picklable."""
+    """Architecture of a high level. Picklable."""
 
     encoder: str  # its name, with options, see `make_encoder`
     mirror: bool = False
@@ -76,22 +76,22 @@ class Architecture:
 
 
 class HighLevelNetwork(Decider):
-    """Encoder, maybe a goal or where ahead is, maybe a memory, 10 tanh units, 3 outputs in [-1, 1].
+    """Encoder, optional goal and memory, 10 tanh units, 3 outputs in [-1, 1].
 
-    The first output sets the duration, the other two are the latent command. A goal is another
-    four features, the bearing of `ahead` two, which a goal has already. A memory is a recurrent
-    cell between features and head, see `cells_of`.
+    The first output sets the duration, the other two are the latent command. A goal adds four
+    features, `ahead` the two of its bearing. A memory is a recurrent cell between features and
+    head, see `cells_of`.
 
-    With `mirror` the network is averaged over the world and its mirror image, so that mirroring
-    image, goal and state negates the steering and keeps speed and duration, bit for bit. The
-    weights are the same in number; there are two states, which a mirrored world swaps. Where an
-    encoder's features are even or odd already (`SiT` with a mirror graph, `GEViT` with the mirror
-    group), the mirror image need not be looked at: the symmetry is then as exact as theirs.
+    With `mirror` the network is averaged over the world and its mirror image: mirroring image, goal
+    and state negates the steering and keeps speed and duration, bit for bit. The number of weights
+    is unchanged; there are two states, which a mirrored world swaps. If an encoder's features are
+    even or odd (`SiT` with a mirror graph, `GEViT` with the mirror group), the mirror image is not
+    encoded: the symmetry is then as exact as the encoder's.
 
     Raises:
-        ValueError: there is no such encoder or memory, or its options make no sense, see
-            `make_encoder`, `cells_of`; a mirror image is the same to the encoder; both a goal and
-            ahead are to be told.
+        ValueError: if the encoder or memory does not exist or its options do not fit (see
+            `make_encoder`, `cells_of`), the encoder cannot tell left from right, or both goal and
+            ahead are given.
     """
 
     def __init__(
@@ -110,7 +110,7 @@ class HighLevelNetwork(Decider):
         if self.encoder.flip_blind or self.image_shape[1] == 1:
             raise ValueError(f"'{encoder}' cannot tell left from right, and so it cannot steer")
         if goal and ahead:
-            raise ValueError("who is told a goal is not told what is ahead: give one of them")
+            raise ValueError("goal and ahead are mutually exclusive")
         self.sees_goal, self.sees_ahead = goal, ahead
         size = self.encoder.features + goal * GOAL_FEATURES + ahead * AHEAD_FEATURES
         self.memory = cells_of(memory, size)
@@ -124,18 +124,14 @@ class HighLevelNetwork(Decider):
         """Latent (B, 2), duration (B, 1) [control steps], attention (B, H', W'), state (B, n)."""
         views, attention = self.views(image)
         heads, after = self.heads(views, goal, state)
-        # Clipped after the mean, as imitation fits it: what the two views have in common cancels
-        # there, so nothing would keep either of them within the limits.
+        # Clipped after the mean, as in imitation: parts that cancel in the mean have no limit.
         out = self.outputs(heads).clamp(-1.0, 1.0)
         span = LONGEST_STEPS - SHORTEST_STEPS
         duration = torch.round(SHORTEST_STEPS + (out[:, :1] + 1.0) / 2.0 * span)
         return out[:, 1:], duration, attention, after
 
     def views(self, image: Tensor) -> tuple[list[Tensor], Tensor]:
-        """Features (B, F) of the image, with `mirror` also of its mirror image; attention.
-
-        Both decide alike: attention is the mean of what is seen in both.
-        """
+        """Features (B, F) of the image, with `mirror` also of its mirror image; mean attention."""
         features, attention = self.encoder(image)
         if not self.mirror:
             return [features], attention
@@ -150,19 +146,19 @@ class HighLevelNetwork(Decider):
     def heads(
         self, views: list[Tensor], goal: Tensor, state: Tensor
     ) -> tuple[list[Tensor], Tensor]:
-        """What the head says to every view (B, 3), before it is clipped; the next state (B, n)."""
+        """Head outputs of every view (B, 3), before clipping, and the next state (B, n)."""
         states = state.chunk(len(views), 1)
         heads, after = [], []
-        for x, remembered in zip(self.told(views, goal), states, strict=True):
+        for x, own in zip(self.with_goal(views, goal), states, strict=True):
             if self.memory:
-                remembered = self.memory(x, remembered)
-                x = self.memory.read(remembered)
+                own = self.memory(x, own)
+                x = self.memory.read(own)
             heads.append(self.head(x))
-            after.append(remembered)
+            after.append(own)
         return heads, torch.cat(after, 1)
 
-    def told(self, views: list[Tensor], goal: Tensor) -> list[Tensor]:
-        """Features (..., F) of every view, and of the goal (..., 2) as it is seen there."""
+    def with_goal(self, views: list[Tensor], goal: Tensor) -> list[Tensor]:
+        """Features (..., F) of every view, with those of the goal (..., 2) in that view."""
         if not self.sees_goal and not self.sees_ahead:
             return views
         features_of = goal_features if self.sees_goal else direction
@@ -171,12 +167,12 @@ class HighLevelNetwork(Decider):
         return [torch.cat([features, features_of(towards)], -1) for features, towards in pairs]
 
     def head(self, x: Tensor) -> Tensor:
-        """Outputs (..., 3), before they are clipped, from what is remembered, or features."""
+        """Outputs (..., 3), before clipping, from features or the memory's units."""
         out: Tensor = self.output(torch.tanh(self.hidden(x)))
         return out
 
     def outputs(self, heads: list[Tensor]) -> Tensor:
-        """Duration, speed and turn (B, 3) from what the head says to every view."""
+        """Duration, speed and turn (B, 3) from the head outputs of every view."""
         if not self.mirror:
             return heads[0]
         one, other = heads
@@ -184,11 +180,10 @@ class HighLevelNetwork(Decider):
 
 
 def goal_features(goal: Tensor) -> Tensor:
-    """Distance on two scales, and direction (..., 4), of goals (..., 2); of none as of one far
-    ahead.
+    """Features (..., 4) of goals (..., 2): distance on two scales, cosine and sine of the bearing.
 
-    Distances are those of the planner and of the last metre, as in Wijmans et al. 2020 (DD-PPO,
-    arXiv 1911.00357) a bearing is its cosine and sine.
+    The scales are those of the planner and of the last metre; the bearing is encoded as in DD-PPO
+    (Wijmans et al. 2020, arXiv 1911.00357). No goal is encoded as one far ahead.
     """
     near = goal[..., :1].clamp(max=FAR_M)
     return torch.cat([near / FAR_M, torch.exp(-near), direction(goal)], -1)
@@ -201,9 +196,9 @@ def direction(goal: Tensor) -> Tensor:
 
 
 def make_high_level(architecture: Architecture, seed: int) -> HighLevelNetwork:
-    """A fresh high level that starts with short durations: with long ones it learns to be blind.
+    """A fresh high level with short durations, without dropout (`eval`).
 
-    It decides as it will on the robot: dropout is for who fits it.
+    With long durations training would learn to do without the camera.
     """
     torch.manual_seed(seed)
     a = architecture
@@ -220,13 +215,13 @@ def flat_weights(high_level: HighLevelNetwork) -> Array:
 
 
 def set_weights(high_level: HighLevelNetwork, weights: Array) -> None:
-    """Put a vector from `flat_weights` back."""
+    """Set all weights from a vector of `flat_weights`."""
     vector = torch.tensor(weights, dtype=torch.float32)
     torch.nn.utils.vector_to_parameters(vector, high_level.parameters())
 
 
 def encoder_table() -> str:
-    """All encoders with the weights of a whole policy by their defaults, low level included."""
+    """Table of all encoders: weights of the encoder, and of the whole policy with its low level."""
     lines = [f"{'encoder':<16}{'encoder weights':>16}{'whole policy':>14}"]
     for name in ENCODERS:
         high_level = HighLevelNetwork(name)

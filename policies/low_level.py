@@ -1,4 +1,4 @@
-"""The low level for training and export: observation normalisation, and the graph to export."""
+"""Low level for training and export: folds normalisation in, builds the graph to export."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ TORCH = SimpleNamespace(
 def searched_low_level(
     spec: RobotSpec, weights: Array, normaliser: Normaliser, mirror: bool
 ) -> LinearLowLevel:
-    """The low level that a search's weights end with: normalisation folded in, sides tied."""
+    """The low level at the end of a search's weights: normaliser folded in, mirrored if asked."""
     searched = LinearLowLevel.from_weights(spec, weights[-LOW_LEVEL_WEIGHTS:])
     low_level = normaliser.fold_into(searched)
     return tie(low_level) if mirror else low_level
@@ -51,11 +51,11 @@ def carried_over(
 ) -> tuple[Array, Normaliser]:
     """Weights (399,) of a search and its normaliser for another robot, leg pose for leg pose.
 
-    Actions are leg poses already; joint angles, of which every robot has its own zeros and signs,
-    are not. With x = T x' + c from the new robot's inputs to the old one's, what was learned there
-    is W T (x' - T^-1 (mean - c)) + b here.
+    Actions are leg poses, equal for all robots; joint angles have zeros and signs of their own.
+    With x = T x' + c from the new robot's inputs to the old one's, the old map is
+    W T (x' - T^-1 (mean - c)) + b on the new robot.
     """
-    to_old = joint_map(learned_on) @ np.linalg.inv(joint_map(spec))  # of joint offsets
+    to_old = joint_map(learned_on) @ np.linalg.inv(joint_map(spec))  # maps joint offsets
     old = LinearLowLevel.from_weights(learned_on, weights)
     matrix, mean = old.matrix.copy(), normaliser.mean.copy()
     deviation = normaliser.deviation[JOINTS]
@@ -66,11 +66,11 @@ def carried_over(
 
 
 class LowLevelGraph(nn.Module, ABC):
-    """A low level with its gait generator as one torch graph: what the bundle carries."""
+    """A low level with its gait generator as one torch graph, as exported to a bundle."""
 
     def __init__(self, spec: RobotSpec, state_size: int = 0) -> None:
         super().__init__()
-        self.spec, self._legs_size = spec, carried_size(spec) - 1  # what soft legs carry along
+        self.spec, self._legs_size = spec, carried_size(spec) - 1  # state of soft legs
         self.state_size = self._legs_size + state_size
 
     @abstractmethod
@@ -92,7 +92,7 @@ class LowLevelGraph(nn.Module, ABC):
     def inputs(
         self, latent: Array, imu: Array, joint_angles: Array, carried: Array
     ) -> dict[str, Array]:
-        """What the graph is given, by name, for what the controller gives its low level."""
+        """Inputs of the graph, by name, from those of the controller's low level."""
         given = dict(zip(SIGNATURE, (latent, imu, joint_angles, carried[:1]), strict=True))
         if self.state_size:
             given["state"] = carried[1:] if carried.size > 1 else np.zeros(self.state_size)
@@ -102,7 +102,7 @@ class LowLevelGraph(nn.Module, ABC):
     def step(
         self, latent: Array, imu: Array, joint_angles: Array, carried: Array
     ) -> tuple[Array, Array]:
-        """The same as the controller's low level, in numpy."""
+        """Call as the controller's low level, with numpy arrays."""
         given = self.inputs(latent, imu, joint_angles, carried).values()
         targets, *after = self(*(torch.tensor(value, dtype=torch.float32) for value in given))
         return targets.double().numpy(), torch.cat(after).double().numpy()
@@ -120,5 +120,5 @@ class LinearGraph(LowLevelGraph):
         self.register_buffer("bias", torch.tensor(low_level.bias, dtype=torch.float32))
 
     def act(self, x: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-        """See `LowLevelGraph`; it remembers nothing."""
+        """See `LowLevelGraph`; without a state."""
         return (self.matrix @ x + self.bias).clamp(-1.0, 1.0), state

@@ -1,7 +1,6 @@
-"""Memory of a high level: a recurrent cell between its encoder and its head.
+"""Memory: a recurrent cell (GRU, LSTM) between the encoder and the head of a high level.
 
-Its state advances when the high level looks, not with time: what a decision was made of is what
-the next one remembers.
+The recurrent state updates once per processed image; it has no time input.
 """
 
 from __future__ import annotations
@@ -11,14 +10,11 @@ from abc import ABC, abstractmethod
 import torch
 from torch import Tensor, nn
 
-LARGEST = 4096  # units; more is a slip of the keyboard
-MOST_WEIGHTS = 1 << 26  # from features and state to units, of which there are up to four times
-
 
 class Memory(nn.Module, ABC):
-    """A cell that advances a state of `size` numbers and tells the head `units` of them.
+    """A cell with a state of `size` numbers, the first `units` of which the head reads.
 
-    In two parts, as the first needs no state: over a sequence it is done at once.
+    In two steps: `inputs` needs no state, so it runs once over a whole sequence.
     """
 
     size: int
@@ -30,19 +26,19 @@ class Memory(nn.Module, ABC):
 
     @abstractmethod
     def inputs(self, features: Tensor) -> Tensor:
-        """(..., i) from features (..., F)."""
+        """Inputs (..., i) of the cell from features (..., F)."""
 
     @abstractmethod
     def advance(self, x: Tensor, state: Tensor) -> Tensor:
         """The next state (B, n) from inputs (B, i) and state (B, n); any leading axes."""
 
     def read(self, state: Tensor) -> Tensor:
-        """What the head is told (..., units) of a state (..., n): its first numbers."""
+        """Inputs of the head (..., units): the first numbers of a state (..., n)."""
         return state[..., : self.units]
 
 
 class GRU(Memory):
-    """`size` tanh units of the features, then a gated recurrent unit (arXiv 1406.1078) as large."""
+    """A tanh layer of the features, then a gated recurrent unit (arXiv 1406.1078), both `size`."""
 
     def __init__(self, features: int, size: int) -> None:
         super().__init__()
@@ -62,8 +58,9 @@ class GRU(Memory):
 
 
 class LSTM(Memory):
-    """Long short-term memory (Hochreiter and Schmidhuber 1997): with 16 units the controller of
-    AttentionAgent (arXiv 2003.08165). Its state are its outputs, then its cells.
+    """Long short-term memory (Hochreiter and Schmidhuber 1997); its state: outputs, then cells.
+
+    With 16 units it is the controller of AttentionAgent (arXiv 2003.08165).
     """
 
     def __init__(self, features: int, units: int) -> None:
@@ -71,7 +68,7 @@ class LSTM(Memory):
         self.size, self.units = 2 * units, units
         self.gates = nn.Linear(features, 4 * units)
         self.recurrent = nn.Linear(units, 4 * units)
-        with torch.no_grad():  # it begins by keeping what it has: 150 steps of fitting suffice
+        with torch.no_grad():  # open forget gates: 150 steps of fitting suffice
             self.gates.bias[units : 2 * units] += 1.0  # Jozefowicz et al. 2015
 
     def inputs(self, features: Tensor) -> Tensor:
@@ -89,20 +86,17 @@ MEMORIES: dict[str, type[GRU | LSTM]] = {"gru": GRU, "lstm": LSTM}
 
 
 def cells_of(memory: str, features: int) -> GRU | LSTM | None:
-    """The memory that a text like gru:32 names, for so many features; none for an empty text.
+    """The memory that a text such as gru:32 names; None for an empty text.
+
+    Args:
+        features: number of the encoder's features.
 
     Raises:
-        ValueError: there is no such memory, or it has more weights than anybody can fit.
+        ValueError: if there is no such memory.
     """
     if not memory:
         return None
     kind, _, size = memory.partition(":")
-    if kind not in MEMORIES or not size.isdecimal() or not 1 <= int(size) <= LARGEST:
-        raise ValueError(
-            f"memory '{memory}', expected gru:SIZE or lstm:SIZE with 1 to {LARGEST} units"
-        )
-    if int(size) * (features + int(size)) > MOST_WEIGHTS:
-        raise ValueError(
-            f"memory '{memory}' is too large for {features} features, expected fewer of either"
-        )
+    if kind not in MEMORIES or not size.isdecimal() or not int(size):
+        raise ValueError(f"memory '{memory}', expected gru:SIZE or lstm:SIZE with 1 or more units")
     return MEMORIES[kind](features, int(size))

@@ -1,4 +1,4 @@
-"""Left-right symmetry: what a robot does in a world, its mirror image does in the mirrored world.
+"""Left-right symmetry: in a mirrored world the mirrored robot acts as the mirror image.
 
 A forward camera has this one symmetry. The high level gets it by averaging over the group of two
 (`HighLevelNetwork`), the linear low level by tying its weights. Mirroring swaps the legs of each
@@ -55,7 +55,7 @@ def mirrored_inputs(spec: RobotSpec) -> tuple[Array, Array]:
     pose = spec.default_pose_rad
     shift = np.zeros(INPUT_SIZE)
     shift[JOINTS] = pose - poses @ pose
-    shift[JOINTS.stop :] = 1.0  # of the cycle
+    shift[JOINTS.stop :] = 1.0  # gait cycle
     return _block_diagonal(MIRRORED_LATENT, MIRRORED_IMU, poses, MIRRORED_CYCLE), shift
 
 

@@ -1,4 +1,4 @@
-"""Running normaliser of the low level's inputs, folded into its weights when it is done."""
+"""Running observation normaliser of the low level, folded into its weights after training."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from pixelgait.robot.control.low_level import INPUT_SIZE, LATENT_SIZE, LinearLowLevel
 from pixelgait.robot.spec import Array
 
-# Least standard deviation to divide by. Early in training most inputs hardly move; dividing by
+# Least standard deviation to divide by. Early in training most inputs hardly vary; dividing by
 # their true deviation would turn exploration noise into feedback gains that make the robot fall.
 LEAST_DEVIATION = 0.3
 
@@ -27,7 +27,7 @@ class Normaliser:
         return cls(0.0, np.zeros(INPUT_SIZE), np.zeros(INPUT_SIZE))
 
     def including(self, samples: Array) -> Normaliser:
-        """With further samples (n, 20) (parallel update of Chan et al. 1979)."""
+        """A normaliser with further samples (n, 20) (parallel update, Chan et al. 1979)."""
         if len(samples) == 0:
             return self
         count = self.count + len(samples)
@@ -38,13 +38,13 @@ class Normaliser:
 
     @property
     def deviation(self) -> Array:
-        """(20,): what inputs are divided by."""
+        """(20,): divisors of the inputs."""
         deviation = np.maximum(np.sqrt(self.squares / max(1.0, self.count)), LEAST_DEVIATION)
         deviation[:LATENT_SIZE] = 1.0
         return np.asarray(deviation)
 
     def fold_into(self, low_level: LinearLowLevel) -> LinearLowLevel:
-        """The same map with normalisation in its weights: W (x - mean) / deviation + b."""
+        """The map of raw inputs: W (x - mean) / deviation + b."""
         mean = self.mean.copy()
         mean[:LATENT_SIZE] = 0.0
         matrix = low_level.matrix / self.deviation

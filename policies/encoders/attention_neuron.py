@@ -12,8 +12,8 @@ from pixelgait.policies.encoders.selection import first_best
 from pixelgait.policies.encoders.tiles import tiles
 
 POSITIONS = 8  # numbers per row of Q, as in the authors' code
-# First weights of what selects, which no gradient reaches, are so many times the usual ones; ours.
-# With those all queries see the mean of the image, and rounding decides the election.
+# Factor on the initial weights of the layers that select, which get no gradient; assumption. With
+# the usual weights all queries see the mean of the image, and rounding decides the selection.
 SHARPER = 3.0
 VOTING = 4  # length of AttentionAgent's queries and keys
 
@@ -26,20 +26,20 @@ def sinusoids(rows: int) -> Tensor:
 
 
 class AttentionNeuron(Encoder):
-    """Every patch is read by the same sensory neuron; a fixed set of queries asks all of them.
+    """The same sensory neuron reads every patch; fixed queries attend to all patches.
 
         m = softmax(Q W_q (K W_k)^T / sqrt(d)) V W_v                               (eq. 2)
 
     then ReLU and layer norm. Neither the order of patches nor their number changes the shape of
-    the code m, and the order changes its values by rounding errors alone. What is where is thus
-    seen inside patches only: small ones cannot steer.
+    the code m, and the order changes its values by rounding errors alone. Positions are thus known
+    inside patches only: small patches cannot steer.
 
-    Keys are of one image, where the paper's are of the differences of four and the last action:
-    what was before is for the memory, which gets an invariant code and so is invariant too.
+    Keys come from one image; the paper's from the differences of four and the last action. The
+    past is left to the memory, which gets an invariant code and so is invariant too.
 
     With `selected` the codes, on a square grid, vote for each other as AttentionAgent's patches do
-    (arXiv 2003.08165), and the places of those with the most votes are the features. That has no
-    gradient: train with ES.
+    (arXiv 2003.08165), and the places of those with the most votes are the features. The selection
+    has no gradient: train with ES.
 
     Args:
         height, width, channels: of the images; 3 for RGB, 1 for depth, 4 for RGB-D.
@@ -50,7 +50,7 @@ class AttentionNeuron(Encoder):
         selected: number of codes whose places are the features; 0 for the code itself.
 
     Raises:
-        ValueError: sizes that do not fit.
+        ValueError: if sizes do not fit.
     """
 
     questions: Tensor
@@ -70,7 +70,7 @@ class AttentionNeuron(Encoder):
         super().__init__()
         require_tiling(height, width, channels, patch)
         require_positive(dim=dim, rows=rows)
-        require_at_least(2, message=message)  # a message of one value is normalised to nothing
+        require_at_least(2, message=message)  # layer norm turns a single value into 0
         side = int(rows**0.5)
         if not 0 <= selected <= rows:
             raise ValueError(f"selected is {selected}, expected 0 to the {rows} rows")
@@ -92,16 +92,16 @@ class AttentionNeuron(Encoder):
         self.register_buffer("questions", sinusoids(rows), persistent=False)
         self.features = 2 * selected if selected else rows * message
         self.image_shape = (height, width, channels)
-        self.flip_blind = patch == 1  # it does not know where a patch is
+        self.flip_blind = patch == 1  # the position of a patch is unknown
 
     def forward(self, image: Tensor) -> tuple[Tensor, Tensor]:
         """Features (B, F) of uint8 images (B, H, W, C), and attention (B, H / patch, W / patch).
 
-        Attention is what all queries give to a patch; its largest value is 1.
+        Attention of a patch is summed over queries; its largest value is 1.
         """
         code, weights = self.code(tiles(image.float() / 255.0, self.patch))
         seen = weights.sum(1).unflatten(1, (self.rows, self.columns))
-        features = code.flatten(1) if self.votes is None else self._elected(code)
+        features = code.flatten(1) if self.votes is None else self._selected(code)
         return features, seen / seen.amax((1, 2), keepdim=True)
 
     def code(self, x: Tensor) -> tuple[Tensor, Tensor]:
@@ -111,8 +111,8 @@ class AttentionNeuron(Encoder):
         values = self.value(F.layer_norm(x, x.shape[-1:]))
         return self.norm(F.relu(weights @ values)), weights
 
-    def _elected(self, code: Tensor) -> Tensor:
-        """Places (B, 2 selected) on the grid, as (row, column), of the codes with most votes."""
+    def _selected(self, code: Tensor) -> Tensor:
+        """Grid positions (B, 2 selected), as (row, column), of the codes with most votes."""
         assert self.votes is not None
         q, k = self.votes(code).chunk(2, -1)
         votes = (q @ k.transpose(1, 2) * VOTING**-0.5).softmax(-1).sum(1)

@@ -15,8 +15,7 @@ class CNNEncoder(Encoder):
     """Three valid 3 x 3 convolutions (4, 8, 8 channels, ReLU), then 2 x 2 max pooling.
 
     Raises:
-        ValueError: the image is too small for the convolutions, or it has other than 1, 3 or 4
-            channels.
+        ValueError: if the image is too small for the convolutions, or channels are not 1, 3 or 4.
     """
 
     def __init__(self, height: int = 32, width: int = 32, channels: int = 3) -> None:

@@ -1,7 +1,7 @@
-"""Strided convolutions: what an image shows, on a grid a power of two coarser.
+"""Strided convolutions: image features on a grid that is coarser by a power of two.
 
-Strides in place of pooling: Springenberg et al. 2015 (arXiv 1412.6806). How many groups group
-normalisation has (Wu and He 2018, arXiv 1803.08494) is ours.
+Strides replace pooling (Springenberg et al. 2015, arXiv 1412.6806). The number of groups of group
+normalisation (Wu and He 2018, arXiv 1803.08494) is an assumption.
 """
 
 from __future__ import annotations
@@ -15,24 +15,28 @@ from torch import Tensor, nn
 from pixelgait.robot.control.observation import COLOURS
 
 WHITE = 255.0
-FLATTEST = 0.02 * WHITE  # deviation of a picture below which what is left is the camera's noise
-# Deviation of standardised colours beside depth: where an obstacle is, stands in its depth, which
-# colours as large as alone drown. Ours; the error of turns learned from 41235 decisions under looks
-# is 0.066 with 1, 0.055 with 0.1, 0.064 with 0.02, and 0.050 without colours.
+FLATTEST = 0.02 * WHITE  # standard deviation of an image that shows camera noise only
+# Standard deviation of standardised colours beside depth: larger colours drown the depth of an
+# obstacle. Assumption: the error of turns, learned from 41235 decisions with --appearance, is 0.066
+# with 1, 0.055 with 0.1, 0.064 with 0.02, and 0.050 without colours.
 BESIDE_DEPTH = 0.1
-GROUPS = 4  # of channels, each of which is normalised by itself; fewer where these are few
-SMALLEST_GROUP = 4  # a channel alone would lose its level, and depth its metres
+GROUPS = 4  # of channels, normalised separately; fewer if there are few channels
+SMALLEST_GROUP = 4  # a single channel would lose its level, and depth its metres
 
 
 class StridedConvolutions(nn.Module):
-    """3 x 3 convolutions with stride 2 (as many channels as `widths` say), each with a ReLU.
+    """3 x 3 convolutions with stride 2, each with a ReLU.
 
-    With `standardise` every colour channel of an image has mean 0 and deviation 1, beside depth a
-    tenth of it, so that neither the light's colour nor the exposure counts. Depth keeps its metres.
-    With `normalise` every convolution is followed by group normalisation: it learns faster.
+    Args:
+        image_shape: H, W, C.
+        widths: channels of each convolution.
+        standardise: give every colour channel of an image mean 0 and standard deviation 1, beside
+            depth 0.1, so that the light's colour and the exposure do not count. Depth keeps its
+            metres.
+        normalise: group normalisation after every convolution, which learns faster.
 
     Raises:
-        ValueError: the image's sides are not divisible by as many twos, or there are no colours to
+        ValueError: if a side is no multiple of 2 ** len(widths), or there are no colours to
             standardise.
     """
 
@@ -45,11 +49,11 @@ class StridedConvolutions(nn.Module):
     ) -> None:
         super().__init__()
         height, width, channels = image_shape
-        shrinks = 2 ** len(widths)  # what an image's sides are divided by
+        shrinks = 2 ** len(widths)  # factor between the sides of image and grid
         if height % shrinks or width % shrinks:
             raise ValueError(f"image {height} x {width}: sides must be multiples of {shrinks}")
         if standardise and channels < COLOURS:
-            raise ValueError("standardise is about colours, and depth images have none")
+            raise ValueError("standardise has no effect: depth images have no colours")
         self.standardise = standardise
         self.deviation = 1.0 if channels == COLOURS else BESIDE_DEPTH  # of standardised colours
         self.shape = (height // shrinks, width // shrinks, widths[-1])
@@ -59,7 +63,7 @@ class StridedConvolutions(nn.Module):
         self.norms = nn.ModuleList(norms)
 
     def forward(self, image: Tensor) -> Tensor:
-        """Of uint8 images (B, H, W, C), with `shape` (H', W', C'): (B, C', H', W')."""
+        """Maps (B, C', H', W'), see `shape`, of uint8 images (B, H, W, C)."""
         x = image.permute(0, 3, 1, 2).float()
         if self.standardise:
             colours, depth = x[:, :COLOURS], x[:, COLOURS:]
@@ -72,12 +76,12 @@ class StridedConvolutions(nn.Module):
 
 
 def _convolution(inputs: int, outputs: int, normalised: bool) -> nn.Conv2d:
-    """Begins as in He et al. 2015 (arXiv 1502.01852): nothing fades or grows with depth.
+    """A convolution initialised as in He et al. 2015 (arXiv 1502.01852).
 
-    As torch begins them, the features of two images of a course differ by 0.003 on average, and
-    all have to grow until they show something: two of three seeds (1 and 2 at difficulty 1) drove a
-    memory's units into saturation by that, in the first round and for good. What is normalised
-    afterwards has the right size anyway, and needs torch's biases: without any it loses the level.
+    With torch's initialisation the features of two images of a course differ by 0.003 on average
+    and have to grow: with two of three seeds (1 and 2 at difficulty 1) that saturated a memory's
+    units in the first round, for good. A normalised output has the right size anyway, and needs
+    torch's biases to keep its level.
     """
     convolution = nn.Conv2d(inputs, outputs, 3, 2, padding=1)
     if not normalised:
@@ -88,11 +92,11 @@ def _convolution(inputs: int, outputs: int, normalised: bool) -> nn.Conv2d:
 
 
 class _GroupNorm(nn.GroupNorm):
-    """Group normalisation of what is centred already.
+    """Group normalisation of inputs that are centred first.
 
-    Libraries scale by the deviation and subtract the mean in one step, in which a mean much larger
-    than the deviation rounds away what is left, in another way in every runtime. With `_standard`
-    of bytes this makes the difference of ONNX and torch five times as small.
+    Libraries subtract the mean and divide by the standard deviation in one step. A mean much larger
+    than the deviation then causes rounding errors, which differ between runtimes. Together with
+    `_standard` this makes the difference of ONNX and torch five times smaller.
     """
 
     def forward(self, x: Tensor) -> Tensor:
@@ -111,7 +115,7 @@ def _norm(channels: int) -> nn.GroupNorm:
 def _standard(x: Tensor) -> Tensor:
     """Channels of bytes (B, C, H, W) with mean 0 and, unless they are flat, deviation 1.
 
-    Whole numbers: up to 256 x 256 pixels their sum is exact, in whatever order it is taken.
+    Sums of bytes are exact, in any order, up to 256 x 256 pixels.
     """
     centred = x - x.mean((2, 3), keepdim=True)
     return centred / (centred.square().mean((2, 3), keepdim=True) + FLATTEST**2).sqrt()

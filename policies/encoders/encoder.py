@@ -1,4 +1,4 @@
-"""What every image encoder is."""
+"""Image encoder: the base class."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ class Encoder(nn.Module):
     """Turns images (B, H, W, C) uint8 into features (B, F) and an attention map (B, H', W').
 
     Attributes:
-        features: F, how many features there are.
-        image_shape: H, W and C of the images it takes.
-        odd: how many features, the last ones, a mirror image (left-right) negates, while it leaves
-            all others as they are; 0: none is known to, so its mirror image has to be looked at.
-        flip_blind: whether an image and its mirror image are the same to it: it cannot steer.
-        drawn: whether what it selects has no gradient, even if its values have one: it stays as it
-            was drawn.
+        features: F, the number of features.
+        image_shape: H, W and C of the images.
+        odd: number of features, the last ones, that a left-right mirror image negates while it
+            keeps all others; 0: unknown, so the mirror image has to be encoded as well.
+        flip_blind: whether an image and its mirror image have equal features: it cannot steer.
+        drawn: whether the selection has no gradient, even if its values have one, and so stays as
+            drawn at random.
     """
 
     features: int

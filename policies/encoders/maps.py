@@ -1,4 +1,4 @@
-"""Maps of a mirror-equivariant network as features that a mirror image keeps or negates."""
+"""Even and odd features: maps of a mirror-equivariant network, split by their symmetry."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from torch import Tensor
 
 
 def even_and_odd(grid: Tensor) -> Tensor:
-    """Maps (B, rows, columns, c) as features (B, F): first the even ones, then the odd ones.
+    """Maps (B, rows, columns, c) as even features, then `odd_size` odd ones, (B, F).
 
-    Flipping the map left-right negates the odd ones, the last `odd_size`, and keeps the others.
+    Flipping the map left-right negates the odd features and keeps the even ones.
     """
     columns, mirrored = grid.shape[2], grid.flip(2)
     even = (grid + mirrored)[:, :, : (columns + 1) // 2]

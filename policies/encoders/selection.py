@@ -1,11 +1,11 @@
-"""The best of many scores, in torch as in ONNX: among equals the one that comes first."""
+"""Top-k selection with the same ties in torch and ONNX: the lowest index first."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
 
-# torch.library.custom_op would do, but imports torch's compiler at the first call: seconds.
+# torch.library.custom_op would import torch's compiler at the first call, which takes seconds.
 torch.library.define("pixelgait::first_best", "(Tensor scores, int count) -> Tensor")
 
 
@@ -22,7 +22,7 @@ def _(scores: Tensor, count: int) -> Tensor:
 def first_best(scores: Tensor, count: int) -> Tensor:
     """Indices (B, count) of the highest of scores (B, L), among equals the lowest index first.
 
-    An operator of its own because torch.topk takes equals in any order, and ONNX TopK does not.
+    A custom operator, since torch.topk returns ties in any order and ONNX TopK does not.
     """
     best: Tensor = torch.ops.pixelgait.first_best(scores, count)
     return best

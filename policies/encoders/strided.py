@@ -1,6 +1,6 @@
-"""Strided convolutions: more channels at fewer places than the CNN, for a third of the time.
+"""Strided convolutional encoder: more channels at fewer places than the CNN, three times as fast.
 
-The channels are ours.
+The channels are an assumption.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ class StridedEncoder(Encoder):
     `standardise` and `normalise` are those of `StridedConvolutions`.
 
     Raises:
-        ValueError: the image's sides are no multiples of 16, it has other than 1, 3 or 4 channels,
-            or `wide` is no multiple of a quarter up to 64; there are no colours to standardise.
+        ValueError: if a side is no multiple of 16, channels are not 1, 3 or 4, `wide` is no
+            multiple of 0.25 up to 64, or there are no colours to standardise.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""ViT, the vision transformer, as an encoder: the baseline of SiT (ICML 2024, table 1)."""
+"""ViT, the vision transformer: the baseline of SiT (ICML 2024, table 1)."""
 
 from __future__ import annotations
 
@@ -14,8 +14,6 @@ from pixelgait.policies.encoders.checks import (
 )
 from pixelgait.policies.encoders.encoder import Encoder
 from pixelgait.policies.encoders.tiles import tiles
-
-MOST_PATCHES = 4800  # 240 x 320 pixels by 4: attention has 23 million entries a head
 
 
 class Block(nn.Module):
@@ -53,7 +51,7 @@ class ViT(Encoder):
     The image need not be square. `mlp_ratio` 0 leaves out the perceptrons (appendix F).
 
     Raises:
-        ValueError: sizes that do not fit.
+        ValueError: if sizes do not fit.
     """
 
     def __init__(
@@ -68,7 +66,7 @@ class ViT(Encoder):
         mlp_ratio: int = 4,
     ) -> None:
         super().__init__()
-        require_tiling(height, width, channels, patch, MOST_PATCHES)
+        require_tiling(height, width, channels, patch)
         require_heads(dim, heads)
         require_positive(layers=layers)
         require_at_least(0, mlp_ratio=mlp_ratio)

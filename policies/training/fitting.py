@@ -292,15 +292,15 @@ def _recurrent(
     for drawn in decisions:
         flat = drawn.flattened()
         views = list(_views(high_level, flat.seen).unbind(1))
-        told = torch.stack(high_level.told(views, flat.goals))  # (views, decisions, F)
-        inputs = memory.inputs(told).unflatten(1, drawn.starts.shape)
+        features = torch.stack(high_level.with_goal(views, flat.goals))  # (views, decisions, F)
+        inputs = memory.inputs(features).unflatten(1, drawn.starts.shape)
         if state is None:
             state = inputs.new_zeros(len(views), drawn.starts.shape[1], memory.size)
-        remembered = []
+        states = []
         for x, starts in zip(inputs.unbind(1), drawn.starts, strict=True):
             state = memory.advance(x, state * ~starts[:, None])
-            remembered.append(state)
-        read = memory.read(torch.stack(remembered, 1)).flatten(1, 2)
+            states.append(state)
+        read = memory.read(torch.stack(states, 1)).flatten(1, 2)
         yield high_level.outputs(list(high_level.head(read))), flat
         state = state.detach()
 

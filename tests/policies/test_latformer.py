@@ -375,7 +375,6 @@ def test_every_weight_of_the_encoder_learns() -> None:
         ({"channels": 2}, "2 channels"),
         ({"dim": 0}, "dim is 0, expected at least 1"),
         ({"layers": 0}, "layers is 0, expected at least 1"),
-        ({"patch": 1}, "1024 patches are too many, this encoder takes at most 256"),
         ({"experts": "shear"}, "unknown expert 'shear', choose from translation, reflection"),
         ({"width": 64}, "rotation needs a square lattice, not 8 x 16"),
     ],
@@ -383,3 +382,10 @@ def test_every_weight_of_the_encoder_learns() -> None:
 def test_latformer_refuses_what_cannot_work(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         LatFormer(**options)
+
+
+def test_experts_are_named_once_and_scaling_has_no_smoothing() -> None:
+    with pytest.raises(ValueError, match=r"experts are rotation\+rotation, expected each once"):
+        LatFormer(experts="rotation+rotation")
+    spread = MaskExpert(Lattice(3, 3, ("scaling",), powers=2)).smoothing(0.5)
+    torch.testing.assert_close(spread, torch.eye(9))

@@ -1,4 +1,4 @@
-"""GE-ViT, the group equivariant vision transformer (arXiv 2306.06722), as an encoder."""
+"""GE-ViT, the group equivariant vision transformer (arXiv 2306.06722)."""
 
 from __future__ import annotations
 
@@ -15,19 +15,16 @@ from pixelgait.policies.encoders.checks import (
 )
 from pixelgait.policies.encoders.encoder import Encoder
 from pixelgait.policies.encoders.ge_vit.group_attention import Attention, GroupAttention
-from pixelgait.policies.encoders.ge_vit.groups import Encoding, Group, elements
+from pixelgait.policies.encoders.ge_vit.groups import Encoding, Group
 from pixelgait.policies.encoders.maps import even_and_odd, odd_size
 
 MAP_CHANNELS = 4  # of the equivariant features, per patch
-MOST_PATCHES = 8192  # more take minutes to export
-LARGEST_WINDOW = 31
-MOST_SCORES = 1 << 28  # of one layer; with these it takes 4 GB
 
 
 class Block(nn.Module):
     """Group attention, then a perceptron of half the width, each with a skip connection around it.
 
-    Norms and activations lie where the authors' code has them.
+    The order of norms and activations is that of the authors' code.
     """
 
     def __init__(self, options: Attention) -> None:
@@ -50,15 +47,15 @@ class Block(nn.Module):
 class GEViT(Encoder):
     """Lifting attention to a group, group attention, and two read-outs.
 
-    The first `dim` features do not change when the image is transformed by the group: the largest
-    over its elements, averaged over the image (section 5.3). The others are a map over the patches
-    which transforms with the image. Groups but `flip` need a square image; of C8 the rotations by
-    90 degrees hold exactly, the others as far as a grid of pixels has them.
+    The first `dim` features are invariant to the group: the maximum over its elements, averaged
+    over the image (section 5.3). The others are a map over the patches, which transforms with the
+    image. Groups other than `flip` need a square image. The symmetry of C8 is exact for rotations
+    by 90 degrees, and approximate on a pixel grid for the others.
 
-    `flip` is the symmetry of a forward camera. Its map comes as its even and its odd part: a
-    mirror image (left-right) changes the sign of the last `odd` features and leaves all others.
+    `flip` is the symmetry of a forward camera. Its map is split into even and odd parts: a
+    left-right mirror image negates the last `odd` features and keeps all others.
 
-    Patches are averages of their pixels: those of larger ones would have to be lifted too.
+    A patch is the average of its pixels; otherwise its pixels would have to be lifted too.
 
     Args:
         height, width, channels: of the images; 3 for RGB, 1 for depth, 4 for RGB-D.
@@ -71,7 +68,7 @@ class GEViT(Encoder):
             not equivariant.
 
     Raises:
-        ValueError: sizes that do not fit, or options that do not exist.
+        ValueError: if sizes do not fit, or an option does not exist.
     """
 
     def __init__(
@@ -88,13 +85,12 @@ class GEViT(Encoder):
         encoding: Encoding = "ge-vit",
     ) -> None:
         super().__init__()
-        require_tiling(height, width, channels, patch, MOST_PATCHES)
+        require_tiling(height, width, channels, patch)
         require_heads(dim, heads)
         require_positive(layers=layers)
         _check(height, width, window, group, encoding)
         self.patch, self.rows, self.columns = patch, height // patch, width // patch
         options = Attention(dim, heads, self.rows, self.columns, window, group, encoding)
-        _require_few_scores(options)
         self.embed = nn.Linear(channels, dim)
         self.lifting = GroupAttention(options, lifting=True)
         self.lifted = nn.Sequential(nn.LayerNorm(dim), nn.SiLU())
@@ -111,7 +107,7 @@ class GEViT(Encoder):
     def forward(self, image: Tensor) -> tuple[Tensor, Tensor]:
         """Features (B, F) of uint8 images (B, H, W, C), and attention (B, H / patch, W / patch).
 
-        Attention is what patches receive in the last layer; its largest value is 1.
+        Attention is what patches receive in the last layer, scaled to a maximum of 1.
         """
         lifted, attention = self.maps(image)
         invariant = lifted.amax(1).mean(1)
@@ -130,24 +126,11 @@ class GEViT(Encoder):
         return self.norm(x), attention
 
 
-def _require_few_scores(options: Attention) -> None:
-    """Raises ValueError for more than there is memory for: (heads, P, v, g, m, n) of them."""
-    patches = options.rows * options.columns
-    scores = options.heads * patches * len(elements(options.group)) ** 3 * options.window**2
-    if scores > MOST_SCORES:
-        raise ValueError(
-            f"window {options.window} around {patches} patches, {options.heads} heads and group "
-            f"'{options.group}' make {scores} scores, expected at most {MOST_SCORES}"
-        )
-
-
 def _check(height: int, width: int, window: int, group: str, encoding: str) -> None:
     for name, value, known in (("group", group, Group), ("encoding", encoding, Encoding)):
         if value not in get_args(known):
             raise ValueError(f"unknown {name} '{value}', choose from {', '.join(get_args(known))}")
     if window < 3 or window % 2 == 0:
         raise ValueError(f"window is {window}, expected an odd number of at least 3")
-    if window > LARGEST_WINDOW:
-        raise ValueError(f"window is {window}, expected at most {LARGEST_WINDOW}")
     if group != "flip" and height != width:
         raise ValueError(f"group '{group}' needs a square image, not {height} x {width}")

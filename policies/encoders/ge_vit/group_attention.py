@@ -1,7 +1,7 @@
 """Lifting and group self-attention (GE-ViT, arXiv 2306.06722, sections 5.1 and 5.2).
 
 Maps (B, h, P, d) hold features for every element of a group and every vertex of a grid. When the
-image is transformed by k, what was at (g, x) is at (k g, k x) afterwards.
+image is transformed by k, the features at (g, x) move to (k g, k x).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ OUTSIDE = -1e9  # score of neighbours beyond the border
 
 @dataclass(frozen=True, slots=True)
 class Attention:
-    """What all layers of an encoder have in common."""
+    """Options that all layers of an encoder share."""
 
     dim: int
     heads: int
@@ -47,7 +47,7 @@ class Attention:
 class Windows(nn.Module):
     """The n neighbours of each of the P vertices of a grid.
 
-    Those beyond the border are represented by the nearest vertex, and get no attention.
+    Neighbours beyond the border are replaced by the nearest vertex and get no attention.
     """
 
     neighbours: Tensor
@@ -62,7 +62,7 @@ class Windows(nn.Module):
         nearest = wanted.minimum(last).clamp_min(0)
         neighbours = nearest[..., 0] * options.columns + nearest[..., 1]  # (P, n)
         outside = (wanted != nearest).any(-1)
-        # Who sees j at the first offset stands at j plus the last one, and so on.
+        # The vertex that has j at its first offset is j plus the last offset, and so on.
         observers = neighbours.flip(1) * len(options.offsets) + torch.arange(len(options.offsets))
         self.register_buffer("neighbours", neighbours.flatten(), persistent=False)
         self.register_buffer("border", OUTSIDE * outside.float(), persistent=False)
@@ -74,7 +74,7 @@ class Windows(nn.Module):
         return near.transpose(2, 3).flatten(3, 4)
 
     def received(self, attention: Tensor) -> Tensor:
-        """What each vertex gets (B, P) of what all vertices give to their neighbours (B, P, n)."""
+        """Attention received by each vertex (B, P), from that given to neighbours (B, P, n)."""
         inside = (self.border.flip(1) == 0.0).float()
         received: Tensor = (attention.flatten(1)[:, self.observers] * inside).sum(-1)
         return received
@@ -88,8 +88,8 @@ class GroupAttention(nn.Module):
 
     With `lifting` the input is a map without elements (h = 1), so there are neither g nor m.
 
-    rho^P, which the paper leaves open, is a perceptron of the offset plus a vector for each
-    element, shared by all heads. Scores are divided by sqrt(d), as in the authors' code.
+    The paper leaves rho^P open: here a perceptron of the offset plus a vector for each element,
+    shared by all heads. Scores are divided by sqrt(d), as in the authors' code.
     """
 
     offsets: Tensor

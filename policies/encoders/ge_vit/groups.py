@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 # The left-right mirror image alone, 4 and 8 rotations, 4 rotations with their reflections.
 Group = Literal["flip", "C4", "C8", "D4"]
-# How elements of keys are told from those of queries: eq. 18 (GE-ViT) or eq. 15 (GSA-Nets).
+# Positional encoding of a key's element against a query's: eq. 18 (GE-ViT) or eq. 15 (GSA-Nets).
 Encoding = Literal["ge-vit", "gsa-net"]
 ROTATIONS: dict[Group, int] = {"flip": 1, "C4": 4, "C8": 8, "D4": 4}
 Integers = NDArray[np.int64]
@@ -23,7 +23,7 @@ Matrices = NDArray[np.float64]
 def elements(group: Group) -> Matrices:
     """Matrices (h, 2, 2) of all elements: rotations, then rotations of the mirror image."""
     angles = 2.0 * np.pi * np.arange(ROTATIONS[group]) / ROTATIONS[group]
-    # To 14 digits sine and cosine of 45 degrees are one number, and what should be zero is.
+    # Rounded: sine and cosine of 45 degrees become equal, and zeros exact.
     cosine, sine = np.cos(angles).round(14), np.sin(angles).round(14)
     rotations: Matrices = np.stack([cosine, -sine, sine, cosine], -1).reshape(-1, 2, 2)
     if group in ("C4", "C8"):
@@ -47,7 +47,7 @@ def inverses(group: Group) -> Integers:
 
 
 def encoded_elements(group: Group, encoding: Encoding) -> Integers:
-    """Element (v, g, m) that the positional encoding of output v tells a query g of a key m.
+    """Encoded element (v, g, m) of output v for a query g and a key m.
 
     That of eq. 18, v^-1 (g m^-1 g), is the same for (k v, k g, k m) with any k. That of eq. 15,
     v^-1 (g^-1 m), is not: with it group attention is not equivariant.
@@ -55,5 +55,5 @@ def encoded_elements(group: Group, encoding: Encoding) -> Integers:
     product, inverse = product_table(group), inverses(group)
     v, g, m = np.ogrid[: len(inverse), : len(inverse), : len(inverse)]
     encoded = {"ge-vit": product[product[g, inverse[m]], g], "gsa-net": product[inverse[g], m]}
-    told: Integers = product[inverse[v], encoded[encoding]]
-    return told
+    relative: Integers = product[inverse[v], encoded[encoding]]
+    return relative

@@ -1,4 +1,4 @@
-"""Softmax attention with its whole matrix: what IAP replaces (AttentionAgent, arXiv 2003.08165)."""
+"""Brute-force softmax attention, which IAP replaces (AttentionAgent, arXiv 2003.08165)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import Tensor
 from pixelgait.policies.encoders.iap.ordered import whole_vectors
 from pixelgait.policies.encoders.iap.patches import PatchSelector
 
-LARGEST_BLOCK = 1 << 24  # entries of the attention matrix that exist at a time (64 MiB)
+LARGEST_BLOCK = 1 << 24  # entries of the attention matrix held at a time (64 MiB)
 
 
 class BruteForceEncoder(PatchSelector):
@@ -18,8 +18,6 @@ class BruteForceEncoder(PatchSelector):
 
     Options are those of `PatchSelector`. Queries are taken in blocks, so memory stays bounded.
     """
-
-    MOST_PATCHES = 1 << 15  # a thousand million pairs
 
     def rate(self, x: Tensor) -> Tensor:
         """Importance (B, L) of the first L = `count` of patches (B, c, L or more); it sums to L."""

@@ -1,11 +1,11 @@
-"""IAP, Implicit Attention for Pixels (arXiv 2102.04353, sections 3 and 4), as an image encoder."""
+"""IAP, Implicit Attention for Pixels (arXiv 2102.04353, sections 3 and 4)."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
 
-from pixelgait.policies.encoders.checks import require_positive, require_seed
+from pixelgait.policies.encoders.checks import require_positive
 from pixelgait.policies.encoders.iap.kernels import (
     KERNELS,
     RANDOM_KERNELS,
@@ -16,15 +16,14 @@ from pixelgait.policies.encoders.iap.kernels import (
 from pixelgait.policies.encoders.iap.patches import PatchSelector
 
 RANDOM = {"m": 10, "r": 5, "seed": 0}  # options of random features, and their defaults
-UNUSED = {"relu": ("m", "r", "seed"), "favor": ("r",), "trig": ("r",)}  # by kernel
-MOST_FEATURES = 1 << 27  # of all patches; with these it takes 3 GB
+UNUSED = {"relu": ("m", "r", "seed"), "favor": ("r",), "trig": ("r",)}  # options, by kernel
 
 
 class IAPEncoder(PatchSelector):
-    """Selects the l patches that all patches attend to most and returns where they are.
+    """Selects the l patches that all patches attend to most and returns their centres.
 
     Scores are r^T Q' (K')^T (eq. 3): queries are summed first, so the L x L attention matrix never
-    exists. r weighs queries by their place, keys it does not: equal patches are equally important.
+    exists. r weights queries by their place, not keys: equal patches are equally important.
 
     Args:
         height, width, channels, patch, stride, dim, selected, values, placed, gated, sparse,
@@ -34,12 +33,12 @@ class IAPEncoder(PatchSelector):
         m: Gaussian vectors of the softmax kernel; not for "relu".
         r: Gaussian vectors of the angle, for "hybrid".
         same_length: scale queries and keys to one length (eq. 5), not by d^(-1/4) (eq. 4).
-        seed: of the random features. They are constants: not learned, not in checkpoints. Not for
+        seed: of the random features, which are constants: not learned, not in checkpoints. Not for
             "relu".
-        weighted: learn r (eq. 1), one weight for each of the L patches; without it is 1.
+        weighted: learn r (eq. 1), one weight for each of the L patches; otherwise r is 1.
 
     Raises:
-        ValueError: an impossible configuration.
+        ValueError: if options do not fit each other.
     """
 
     def __init__(
@@ -67,16 +66,14 @@ class IAPEncoder(PatchSelector):
         size = (height, width, channels, patch, stride)
         super().__init__(*size, dim, selected, values, placed, gated, sparse, straight, stem)
         require_positive(m=m, r=r)
-        require_seed(seed)
         if kernel not in KERNELS:
             raise ValueError(f"unknown kernel '{kernel}', choose from {', '.join(KERNELS)}")
         _require_used(kernel, m=m, r=r, seed=seed)
         shared = {"gated": gated, "sparse": sparse, "straight": straight}
         if (weighed := next(filter(shared.get, shared), "")) and kernel in SIGNED_KERNELS:
-            # An importance of which a share is taken has to be above 0; their estimates may not be.
+            # A share needs importance above 0, which the estimates of these kernels may violate.
             raise ValueError(f"kernel '{kernel}' is not for {weighed}, choose relu or favor")
         if kernel in RANDOM_KERNELS:
-            _require_few_features(self.count, m, r if kernel == "hybrid" else 0)
             self.kernel: ReLUKernel | SoftmaxKernel = SoftmaxKernel(
                 kernel, dim, m, r, same_length, seed
             )
@@ -93,16 +90,7 @@ class IAPEncoder(PatchSelector):
 
 
 def _require_used(kernel: str, **given: int) -> None:
-    """Raises ValueError for an option of random features that the kernel does not have."""
+    """Raises ValueError for an option of random features that the kernel does not use."""
     for name in UNUSED.get(kernel, ()):
         if given[name] != RANDOM[name]:
             raise ValueError(f"kernel '{kernel}' has no {name}, which is {given[name]}")
-
-
-def _require_few_features(patches: int, m: int, r: int) -> None:
-    """Raises ValueError for more than there is memory for."""
-    if patches * m * (1 + r) > MOST_FEATURES:
-        most = MOST_FEATURES // (m * (1 + r))
-        raise ValueError(
-            f"m {m} and r {r} are too many for {patches} patches, expected at most {most}"
-        )

@@ -26,11 +26,11 @@ from pixelgait.policies.encoders.iap.ordered import (
 
 RELU_EPSILON = 1e-3  # Performer's deterministic ReLU features: relu(z) + 0.001
 RANDOM_KERNELS = ("favor", "trig", "hybrid")
-SIGNED_KERNELS = ("trig", "hybrid")  # whose estimates may be below 0
+SIGNED_KERNELS = ("trig", "hybrid")  # with estimates that may be below 0
 KERNELS = ("relu", *RANDOM_KERNELS)
-TILE = 1 << 14  # patches at a time: what follows one another stays in the processor's cache
-STEEP = 2.0**60  # clipped to [-1, 1], what is multiplied by this is its sign, 0 included
-SMALLEST_SQUARE = 1e-12  # of a length to divide by
+TILE = 1 << 14  # patches at a time, so that the steps of a tile find it in the cache
+STEEP = 2.0**60  # a value times this, clipped to [-1, 1], is its sign, 0 included
+SMALLEST_SQUARE = 1e-12  # least squared length to divide by
 
 
 def orthogonal_gaussian(rows: int, dim: int, generator: np.random.Generator) -> NDArray[np.float64]:
@@ -74,19 +74,19 @@ class ReLUKernel(nn.Module):
     def _sum(self, u: Tensor, weights: Tensor | None) -> Tensor:
         """Features of (B, d, L) summed over patches, weighted or not: (B, 1, d)."""
         features = self._features(u) if weights is None else self._features(u) * weights
-        # Another memory layout would be summed in another order, and trained weights tell them
-        # apart where two patches are almost equally important.
+        # Another memory layout would be summed in another order, which matters where two patches
+        # are almost equally important.
         return features.transpose(1, 2).contiguous().sum(1, keepdim=True)
 
 
 class Features(NamedTuple):
-    """Random features of L vectors u; those of eq. 8 are the products of signs, values and growth.
+    """Random features of L vectors u: products of signs, values and growth (eq. 8).
 
     Divided by exp(exponent) and times sqrt(m), so none overflows.
     """
 
     signs: Tensor  # (B, 1 + r, L) ones, then sgn(xi^T u); of queries maybe times their weights
-    values: list[Tensor]  # (B, m, L) exponentials, sines, cosines, as far as the kernel has them
+    values: list[Tensor]  # (B, m, L) exponentials, sines, cosines of the kernel
     growth: Tensor  # (B, 1, L or 1)
     exponent: Tensor  # (B, 1, 1)
 
@@ -174,9 +174,9 @@ class SoftmaxKernel(nn.Module):
         return Features(signs, values, torch.exp(half - exponent), exponent)
 
     def _exponent(self, z: Tensor, half: Tensor) -> Tensor:
-        """What no feature's logarithm exceeds by much, nor all fall short of (B, 1, 1).
+        """Scale (B, 1, 1): about the largest logarithm of a feature.
 
-        One for all vectors: Performer's, one for each, would change the ranking.
+        One for all vectors; one for each, as in Performer, would change the ranking.
         """
         if not self.trigonometric:
             return (z - half).amax((-2, -1), keepdim=True)

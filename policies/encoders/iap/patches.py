@@ -1,4 +1,4 @@
-"""Selection of patches by importance (arXiv 2102.04353, section 3.2), whatever rates them."""
+"""Patch selection by importance (IAP, arXiv 2102.04353, section 3.2)."""
 
 from __future__ import annotations
 
@@ -8,26 +8,20 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from pixelgait.policies.encoders.checks import (
-    MOST_PIXELS,
-    require_at_least,
-    require_few,
-    require_image,
-    require_positive,
-)
+from pixelgait.policies.encoders.checks import require_at_least, require_image, require_positive
 from pixelgait.policies.encoders.convolutions import StridedConvolutions
 from pixelgait.policies.encoders.encoder import Encoder
 from pixelgait.policies.encoders.iap.ordered import Projection, whole_vectors
 from pixelgait.policies.encoders.selection import first_best
 from pixelgait.robot.control.observation import COLOURS
 
-SOFTNESS = 0.1  # of softly sorted patches, in units of the mean importance; ours
+SOFTNESS = 0.1  # temperature of soft sorting, in units of the mean importance; assumption
 
 
 def patches(image: Tensor, size: int, stride: int) -> Tensor:
     """Cut images (B, H, W, C), or maps, into patches (B, L, size * size * C), row by row.
 
-    What a patch holds has the order of its image: row, column, channel.
+    Values of a patch are ordered as in the image: row, column, channel.
     """
     batch, height, width, channels = image.shape
     rows, columns = (height - size) // stride + 1, (width - size) // stride + 1
@@ -52,17 +46,16 @@ def patch_centres(height: int, width: int, size: int, stride: int) -> Tensor:
 
 
 class PatchSelector(Encoder, ABC):
-    """Selects the l most important patches and returns where they are, or what they hold.
+    """Selects the l most important patches and returns their centres, or learned values.
 
-    Selection has no gradient; train with ES. With `gated` or `sparse` values it has one: what helps
-    is rated higher. Both are ours, not the paper's, as is `straight`. *Gated* values are multiplied
-    by their patch's share of the importance, as the chosen experts' outputs are in Shazeer et al.
-    2017 (arXiv 1701.06538). *Sparse* ones by how far it exceeds that of the best patch left out
-    (a soft threshold, Donoho 1995), and they stay in their patches' places, where all others are 0:
-    so nothing jumps when two patches change ranks. *Straight* through the selection goes the
-    gradient of centres that are softly sorted (SoftSort, Prillo and Eisenschlos 2020, arXiv
-    2006.16038); what is told stays the paper's (straight-through, Bengio et al. 2013, arXiv
-    1308.3432).
+    Selection has no gradient: train with ES. Three options, not in the paper, give it one. `gated`
+    values are multiplied by their patch's share of the importance (as the outputs of experts in
+    Shazeer et al. 2017, arXiv 1701.06538). `sparse` values are multiplied by how far that share
+    exceeds the one of the best patch left out (a soft threshold, Donoho 1995); they stay at their
+    patches' places, where all others are 0, so nothing jumps when two patches change ranks.
+    `straight` gives centres the gradient of soft sorting (SoftSort, Prillo and Eisenschlos 2020,
+    arXiv 2006.16038) while the forward pass stays the paper's (straight-through, Bengio et al.
+    2013, arXiv 1308.3432).
 
     Learned: the stem, if there is one; W_Q, W_K with biases, 2 (c d + d) weights for patches of c
     values; then W_V.
@@ -73,22 +66,20 @@ class PatchSelector(Encoder, ABC):
         dim: length d of queries and keys.
         selected: number l of patches.
         values: length of learned values W_V x; 0 for patch centres as (row, column).
-        placed: give the centres beside the values.
-        gated: weigh values by importance.
-        sparse: the same, each in its place.
-        straight: let bare centres have a gradient, while they are fitted; and of equally important
-            patches take those that come first in a mixed order, not those further up.
-        stem: channels of what patches are cut from: two strided convolutions of the image, the
-            first of half as many channels, its colours standardised (Xiao et al. 2021, arXiv
-            2106.14881); 0 for the image itself. A "pixel" of a patch then is 4 x 4 of the image's.
+        placed: return the centres beside the values.
+        gated: weight values by importance.
+        sparse: weight values by importance, each at its place.
+        straight: give centres without values a gradient in fitting; ties are broken by a shuffled
+            order, not by position.
+        stem: channels of two strided convolutions that patches are cut from, the first with half
+            as many channels; standardises colours (Xiao et al. 2021, arXiv 2106.14881). A "pixel"
+            of a patch then covers 4 x 4 pixels. 0: patches of the image itself.
 
     Raises:
-        ValueError: the patch does not fit into the image, `selected` exceeds the patch count, or
-            there are no values to place or gate, or none left out, or some that have no gradient
-            straight through; behind a stem, the image's sides are no multiples of 4.
+        ValueError: if the patch is larger than the image, `selected` exceeds the number of patches,
+            an option has no effect, or with a stem a side is no multiple of 4.
     """
 
-    MOST_PATCHES = MOST_PIXELS**2
     centres: Tensor
     order: Tensor | None
 
@@ -127,7 +118,6 @@ class PatchSelector(Encoder, ABC):
         self.rows = (height - patch) // stride + 1
         self.columns = (width - patch) // stride + 1
         self.count = self.rows * self.columns
-        require_few(self.count, self.MOST_PATCHES)
         if selected > self.count - sparse:
             others = "others of" if sparse else "patches of"
             raise ValueError(
@@ -138,35 +128,33 @@ class PatchSelector(Encoder, ABC):
         self.value = nn.Linear(size, values) if values else None
         centres = patch_centres(height, width, patch, stride)
         self.register_buffer("centres", centres, persistent=False)
-        # Patches of one colour are equal to a camera without noise; noise mixes them, and that was
-        # learned: 91 of 100 hard courses with an ideal camera, by the same weights 65 from the top.
+        # Patches of one colour tie with a camera without noise, while noise shuffles them as in
+        # training: with an ideal camera 91 of 100 hard courses, but 65 with ties by position.
         mixed = np.random.default_rng(0).permutation
         order = torch.tensor(mixed(self.count)) if straight else None
         self.register_buffer("order", order, persistent=False)
-        told = values + 2 * (placed or not values)  # of a patch
-        self.features = self.count * values if sparse else selected * told
+        size = values + 2 * (placed or not values)  # features of a patch
+        self.features = self.count * values if sparse else selected * size
 
     @abstractmethod
     def rate(self, x: Tensor) -> Tensor:
         """Importance (B, L) of the first L = `count` of patches (B, c, L or more)."""
 
     def columns_of(self, image: Tensor) -> Tensor:
-        """Patches (B, c, L) of uint8 images (B, H, W, C), pixels in [0, 1]; then black ones.
+        """Patches (B, c, L or more) of uint8 images (B, H, W, C), pixels in [0, 1].
 
-        Of these there are as many as fill whole vectors.
+        Black patches pad them to whole vectors.
         """
         if image.shape[1:] != self.image_shape:
             raise ValueError(f"image is {tuple(image.shape[1:])}, expected {self.image_shape}")
         if self.stem is not None:
             return self._columns(self.stem(image).permute(0, 2, 3, 1))
-        # Moved and padded as bytes.
         return self._columns(image).float() / 255.0
 
     def _columns(self, image: Tensor) -> Tensor:
         """Patches (B, c, L or more) of images or maps (B, H, W, C)."""
         cut = whole_vectors(patches(image, self.patch, self.stride), -2)
-        # A product with what is but seen transposed has columns that are summed in another order
-        # than their likes.
+        # Contiguous: a product with a transposed view would sum some columns in another order.
         return cut.transpose(1, 2).contiguous()
 
     def scores(self, image: Tensor) -> Tensor:
@@ -174,9 +162,9 @@ class PatchSelector(Encoder, ABC):
         return self.rate(self.columns_of(image))
 
     def forward(self, image: Tensor) -> tuple[Tensor, Tensor]:
-        """Values (B, F), best patch first, and a map (B, H', W') that is 1 on selected patches.
+        """Features (B, F), best patch first, and a map (B, H', W') that is 1 on selected patches.
 
-        Of sparse ones in the order of places, and their weights.
+        Sparse values are in the order of places, and the map holds their weights.
         """
         x = self.columns_of(image)
         scores = self.rate(x)
@@ -208,33 +196,33 @@ class PatchSelector(Encoder, ABC):
         if self.value is None:
             centres = self.centres[best]
             fitted = self.straight and scores.requires_grad and not torch.compiler.is_exporting()
-            return centres + self._nothing(scores, best) if fitted else centres
+            return centres + self._zero(scores, best) if fitted else centres
         picked = x.gather(2, best.unsqueeze(1).expand(-1, x.shape[1], -1))
         values: Tensor = self.value(picked.transpose(1, 2))
         if self.gated:
             values = values * self._shares(scores).gather(1, best).unsqueeze(2)
         return torch.cat([values, self.centres[best]], 2) if self.placed else values
 
-    def _nothing(self, scores: Tensor, best: Tensor) -> Tensor:
-        """0 (B, l, 2), with the gradient that softly sorted centres have."""
+    def _zero(self, scores: Tensor, best: Tensor) -> Tensor:
+        """Zeros (B, l, 2) with the gradient of softly sorted centres."""
         shares = self._shares(scores)
         apart = (shares.gather(1, best)[:, :, None] - shares[:, None]).abs()  # (B, l, L)
         soft = torch.softmax(-apart / SOFTNESS, 2) @ self.centres
         return soft - soft.detach()
 
     def _shares(self, scores: Tensor) -> Tensor:
-        """Of the importance (B, L), in units of the mean."""
+        """Importance (B, L) in units of its mean."""
         return scores / scores.sum(1, keepdim=True) * scores.shape[1]
 
 
 def _require_use(values: int, placed: bool, gated: bool, sparse: bool, straight: bool) -> None:
-    """Raises ValueError for an option that would change nothing."""
+    """Raises ValueError for an option without effect."""
     if not values and (placed or gated or sparse):
-        raise ValueError("placed, gated and sparse are about values, and values is 0")
+        raise ValueError("placed, gated and sparse have no effect with values 0")
     if sparse and (placed or gated):
-        raise ValueError("sparse values are in their places, and gated: placed and gated add none")
+        raise ValueError("placed and gated have no effect with sparse, which includes both")
     if straight and values:
-        raise ValueError(f"straight is about where patches are, and values is {values}")
+        raise ValueError(f"straight has no effect with values {values}")
 
 
 def _stem(image_shape: tuple[int, int, int], channels: int) -> StridedConvolutions:

@@ -1,4 +1,4 @@
-"""LatFormer (arXiv 2306.03175) as an encoder: attention that moves the image as a whole."""
+"""LatFormer (arXiv 2306.03175): attention masks that transform the whole image."""
 
 from __future__ import annotations
 
@@ -10,18 +10,17 @@ from pixelgait.policies.encoders.encoder import Encoder
 from pixelgait.policies.encoders.latformer.experts import EXPERTS, Lattice, MaskExpert
 from pixelgait.policies.encoders.tiles import tiles
 
-MOST_CELLS = 256  # a mask has their square
 MAP_CHANNELS = 4  # of the features, per patch
 CLOSED = -2.0  # logit of gates before training: masks begin near the identity
-NEVER = -1e9  # score of what is masked
-SMALLEST = 1e-30  # of a mask's entry to take the logarithm of
+NEVER = -1e9  # score of a masked entry
+SMALLEST = 1e-30  # least entry of a mask to take the logarithm of
 
 
 def masked_attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
     """Softmax attention (B, n, d) rescaled by a mask (B, n, n) of [0, 1] (section 3.1).
 
-    softmax(S + log M) is softmax(S) M with rows that sum to 1, but divides 0 by 0 neither where
-    the softmax alone vanishes, nor in rows without any 1, which give zeros.
+    softmax(S + log M) is softmax(S) M with rows that sum to 1, but without 0 / 0 where the softmax
+    vanishes, or in rows without any 1, which give zeros.
     """
     scores = q @ k.transpose(1, 2) * q.shape[-1] ** -0.5
     scores = torch.where(mask > 0.0, scores + mask.clamp_min(SMALLEST).log(), NEVER)
@@ -31,11 +30,11 @@ def masked_attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
 class LatFormerLayer(nn.Module):
     """f(g X, X), where g is a transformation of the lattice that depends on X (section 2).
 
-    g X is masked attention with projections that begin as the identity; f adds a perceptron to it
-    that begins as zero. So a layer begins with g X alone. Gates are a linear layer of the mean
+    g X is masked attention with projections initialised to the identity; f adds a perceptron that
+    is initialised to zero. A layer so begins as g X. Gates are a linear layer of the mean
     over all cells, whose weights fit lattices of any size.
 
-    With `hard`, gates are 0 or 1 (section 4.1, at inference); nothing is learned through them.
+    With `hard`, gates are 0 or 1 (section 4.1, at inference) and have no gradient.
     """
 
     def __init__(self, lattice: Lattice, dim: int, hard: bool = False) -> None:
@@ -70,21 +69,21 @@ class LatFormerLayer(nn.Module):
 
 
 class LatFormer(Encoder):
-    """Patches through layers that transform their lattice; features are what lies where, and gates.
+    """Patches through layers that transform their lattice; features are a map, and the gates.
 
-    Training does without smoothed masks: it makes one prediction of an image.
+    Training uses no smoothed masks, since it makes one prediction per image.
 
     Args:
         height, width, channels: of the images; 3 for RGB, 1 for depth, 4 for RGB-D.
         patch: side of a patch [pixels].
         dim: features per patch.
-        layers: each with a transformation of its own.
-        experts: what transformations are made of, of "translation", "reflection", "scaling" and
+        layers: number of layers, each with its own transformation.
+        experts: parts of the transformations, out of "translation", "reflection", "scaling" and
             "rotation", joined by +. Rotation needs a square image.
-        hard: gates are 0 or 1; nothing is learned through them.
+        hard: make gates 0 or 1, without gradient.
 
     Raises:
-        ValueError: sizes that do not fit, too many patches, or options that do not exist.
+        ValueError: if sizes do not fit, or an option does not exist.
     """
 
     def __init__(
@@ -99,7 +98,7 @@ class LatFormer(Encoder):
         hard: bool = False,
     ) -> None:
         super().__init__()
-        require_tiling(height, width, channels, patch, MOST_CELLS)
+        require_tiling(height, width, channels, patch)
         require_positive(dim=dim, layers=layers)
         self.patch, self.rows, self.columns = patch, height // patch, width // patch
         cells = self.rows * self.columns
@@ -115,13 +114,13 @@ class LatFormer(Encoder):
     def forward(self, image: Tensor) -> tuple[Tensor, Tensor]:
         """Features (B, F) of uint8 images (B, H, W, C), and attention (B, H / patch, W / patch).
 
-        Attention is how much of the last mask falls on a patch; its largest value is 1.
+        Attention is the last mask, summed over rows and scaled to a maximum of 1.
         """
         x = self.embed(tiles(image.float() / 255.0, self.patch))
-        told = []
+        all_gates = []
         for layer in self.layers:
             x, gates, mask = layer(x)
-            told.append(gates)
+            all_gates.append(gates)
         seen = mask.sum(1).unflatten(1, (self.rows, self.columns))
-        features = torch.cat([torch.tanh(self.map_head(x)).flatten(1), *told], 1)
+        features = torch.cat([torch.tanh(self.map_head(x)).flatten(1), *all_gates], 1)
         return features, seen / seen.amax((1, 2), keepdim=True)

@@ -1,7 +1,7 @@
 """Lattice mask experts: attention masks out of gates (LatFormer, section 4.1, figures 3b and 6).
 
-Frozen transformations are applied one after another, each as far as its gate is open. With gates
-of 0 and 1 a mask is the transformation's own, exactly.
+Frozen transformations follow one another, each weighted by its gate. With gates of 0 and 1 a mask
+is exactly that of the transformation.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ TURNS = 3  # by 90 degrees
 
 @dataclass(frozen=True, slots=True)
 class Lattice:
-    """A grid of cells, the transformations of it that are wanted, and how far it moves."""
+    """A grid of cells and its transformations."""
 
     rows: int
     columns: int
     experts: tuple[str, ...]  # of EXPERTS
-    powers: int  # translations by 1, 2, 4, ... cells, so many
+    powers: int  # number of translations, by 1, 2, 4, ... cells
 
 
 class Chain(nn.Module):
@@ -53,9 +53,9 @@ class Chain(nn.Module):
 
 
 class AxisMask(nn.Module):
-    """Masks along one axis: translation, then reflection, then scaling, as far as wanted.
+    """Masks along one axis: translation, then reflection, then scaling, each if it is an expert.
 
-    Down-scaling is up-scaling transposed, by a gate of its own. It leaves rows without any 1.
+    Down-scaling is up-scaling transposed, with its own gate. It leaves rows without any 1.
     """
 
     identity: Tensor
@@ -89,7 +89,7 @@ class MaskExpert(nn.Module):
     """Masks of a lattice: the product of those along both axes, then rotations.
 
     Raises:
-        ValueError: there is no such expert, or the lattice is oblong and shall be rotated.
+        ValueError: if an expert does not exist, or the lattice to rotate is not square.
     """
 
     def __init__(self, lattice: Lattice) -> None:
@@ -98,7 +98,7 @@ class MaskExpert(nn.Module):
             if name not in EXPERTS:
                 raise ValueError(f"unknown expert '{name}', choose from {', '.join(EXPERTS)}")
         if len(set(lattice.experts)) < len(lattice.experts):
-            raise ValueError(f"experts are {'+'.join(lattice.experts)}, expected each but once")
+            raise ValueError(f"experts are {'+'.join(lattice.experts)}, expected each once")
         rows, columns = lattice.rows, lattice.columns
         self.lattice = lattice
         self.rows, self.columns = AxisMask(rows, lattice), AxisMask(columns, lattice)
@@ -120,8 +120,8 @@ class MaskExpert(nn.Module):
     def smoothing(self, time: float) -> Tensor:
         """Heat kernel (n, n) that smooths masks when multiplied from the left (section 4.2).
 
-        Neighbours are one cell, one reflection or 90 degrees apart. Scaling is no group: where it
-        is alone, cells have no neighbours, and nothing is smoothed.
+        Neighbours are one cell, one reflection or 90 degrees apart. Scaling is no group: on its own
+        it has no neighbours, and nothing is smoothed.
         """
         rows, columns = self.lattice.rows, self.lattice.columns
         cells = torch.arange(rows * columns).reshape(rows, columns)

@@ -1,9 +1,8 @@
 """Transformations of a lattice as attention masks (LatFormer, arXiv 2306.03175, section 3).
 
-A transformation says for each of n cells which one it takes its value from. Table 1 lists these as
-offsets o_k from cell k; here they are places k + o_k, counted from 0. What the table prints is
-right for translation and reflection, for rotation only on square lattices, and for up-scaling with
-the opposite sign.
+A transformation gives each of n cells the index of its source. Table 1 lists offsets o_k from cell
+k; here they are indices k + o_k, from 0. The table is right for translation and reflection, for
+rotation on square lattices only, and for up-scaling with the opposite sign.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ def reflected(size: int) -> Tensor:
 
 
 def upscaled(size: int, by: int) -> Tensor:
-    """Sources (n,) of a row of cells, each repeated so many times; what is too much is cropped."""
+    """Sources (n,) of a row of cells, each repeated `by` times and cropped."""
     return torch.arange(size) // by
 
 

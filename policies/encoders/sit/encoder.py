@@ -1,4 +1,4 @@
-"""SiT, the Symmetry-Invariant Transformer (ICML 2024, section 4 and appendix F), as an encoder."""
+"""SiT, the Symmetry-Invariant Transformer (ICML 2024, section 4 and appendix F)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,6 @@ from pixelgait.policies.encoders.sit.graph_symmetry import (
 
 Variant = Literal["sit", "sit-star", "set", "siet"]
 TRIANGLES: dict[Variant, int] = {"sit": 1, "sit-star": 2, "set": 0, "siet": 0}
-MOST_PATCHES = 1200  # 240 x 320 pixels by 8; more take minutes to export
 STEM_REACH = 2  # 5 x 5 pixels
 POOLING = 2
 MAP_CHANNELS = 4  # of the equivariant features, per patch
@@ -37,8 +36,8 @@ MAP_CHANNELS = 4  # of the equivariant features, per patch
 class Stem(nn.Module):
     """Pixel embedding, graph matrix, mixing, ReLU, 2 x 2 max pooling (appendix F.4).
 
-    All that precedes the ReLU is linear and runs as one convolution; pixels outside are black.
-    Pooling comes before the ReLU: the same maxima, and a quarter of the values to rectify.
+    Everything before the ReLU is linear and runs as one convolution; pixels outside are black.
+    Pooling comes before the ReLU: equal maxima, with a quarter of the values to rectify.
     """
 
     def __init__(self, channels: int, options: Attention) -> None:
@@ -60,9 +59,9 @@ class Stem(nn.Module):
 class Readout(nn.Module):
     """Windows to patches: sums of GELU(x) over each window (appendix F.4), invariant or lifted.
 
-    Invariant weights are shared by the graph of the window: a patch does not change when the
-    image is transformed, it only moves. Lifted weights are free and read once per symmetry: the
-    copies change places besides. Both keep the symmetry exact; flattening the window would not.
+    Invariant weights are shared along the graph of the window: a patch moves with the image but
+    does not change. Lifted weights are free and applied once per symmetry: the copies are permuted
+    as well. Both keep the symmetry exact; flattening the window would not.
     """
 
     labels: Tensor
@@ -101,13 +100,12 @@ class Readout(nn.Module):
 class SiT(Encoder):
     """Local, then global layers of graph symmetric attention, in four variants.
 
-    `sit` and `sit-star` return the class token, which no symmetry of the graph changes; with the
-    rotation graph their triangles (once or twice) see flips. `set` returns a map over the patches
-    that transforms with the image, `siet` the token and the map.
+    `sit` and `sit-star` return the class token, which is invariant to the graph's symmetries; with
+    the rotation graph their triangles (once or twice) distinguish flips. `set` returns a map over
+    the patches that transforms with the image, `siet` the token and the map.
 
-    With the graphs `flip` and `flips`, which need no square image, the map comes as its even and
-    its odd part: a mirror image (left-right) changes the sign of the last `odd` features and
-    leaves all others.
+    With the graphs `flip` and `flips`, which need no square image, the map is split into even and
+    odd parts: a left-right mirror image negates the last `odd` features and keeps all others.
 
     Args:
         height, width, channels: of the images; 3 for RGB, 1 for depth, 4 for RGB-D.
@@ -115,12 +113,12 @@ class SiT(Encoder):
         dim, heads: features per pixel and patch, and heads which share them.
         variant, graph: see above.
         matrices: which graph matrices are learned, letters of "qkvg": G_q, G_k, G_v, and G itself.
-        dropout: of entries of graph matrices, the same for all that share a weight.
-        local_layers, global_layers: 2 and 2 in tables 1 and 2; none to 4, and 1 to 8 in others.
+        dropout: of entries of graph matrices, equal for all that share a weight.
+        local_layers, global_layers: 2 and 2 in tables 1 and 2; 0 to 4, and 1 to 8 in others.
         antisymmetric: a second softmax, of anti-symmetric scores (eq. 6).
 
     Raises:
-        ValueError: sizes that do not fit, or options that do not exist.
+        ValueError: if sizes do not fit, or an option does not exist.
     """
 
     def __init__(
@@ -173,12 +171,12 @@ class SiT(Encoder):
         self.image_shape = (height, width, channels)
         flips = graph != "rotation"
         self.split, self.flip_blind = flips and self.map_read, flips and not self.map_read
-        # A class token is in no triangle, and of the last layer it alone is read: then no triangle,
-        # which tells left from right, is used.
+        # The class token is in no triangle. Where it alone is read, and by the only layer, nothing
+        # distinguishes left from right.
         self.flip_blind |= not (flips or self.map_read or local_layers) and global_layers == 1
         self.odd = odd_size(self.rows, self.columns, MAP_CHANNELS) if self.split else 0
         self.flip_blind |= self.split and self.columns == 1  # a map that is its own mirror image
-        # Nor are there triangles where there is one patch; a map's read-out turns with it.
+        # A single patch has no triangles either; the map's read-out turns with it.
         self.flip_blind |= not (local_layers or self.map_read) and self.rows * self.columns == 1
 
     def forward(self, image: Tensor) -> tuple[Tensor, Tensor]:
@@ -196,7 +194,7 @@ class SiT(Encoder):
             x, _ = layer(x)
         x, attention = self.global_layers[-1](x, token_only=self.map_head is None)
         rows = attention[:, :, :1] if self.token_read else attention[:, :, 1:]
-        # Symmetries swap the copies, the mean over them does not notice.
+        # Symmetries permute the copies, which does not change their mean.
         x = self._over_copies(self.norm(x))
         seen = self._over_copies(rows[..., 1:].mean((1, 2))).unflatten(1, (self.rows, self.columns))
         parts = [x[:, 0]] if self.token_read else []
@@ -223,7 +221,7 @@ def _check_names(variant: str, graph: str, matrices: str) -> None:
 
 
 def _check_sizes(height: int, width: int, channels: int, patch: int, graph: str) -> None:
-    require_tiling(height, width, channels, patch, MOST_PATCHES)
+    require_tiling(height, width, channels, patch)
     if patch < 2 * POOLING or patch % POOLING:
         raise ValueError(f"patch {patch} must be even and at least {2 * POOLING}")
     if graph == "rotation" and height != width:
