@@ -1,4 +1,4 @@
-"""TensorBoard's events of a run. On a full disk they end, and training goes on."""
+"""TensorBoard events of a run; on a full disk they end, and training continues."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class Board:
         row: Mapping[str, float],
         histograms: Callable[[], Mapping[str, Array]],
     ) -> None:
-        """Add all of it; Ctrl-C waits."""
+        """Add the figures of an iteration; Ctrl-C is deferred."""
         if self._writer is None:
             return
         try:
-            with interrupt_later():  # within it, its threads could wait for ever
+            with interrupt_later():  # an interrupt here could block its threads for ever
                 for name, value in row.items():
                     self._writer.add_scalar(name, value, iteration)
                 for name, values in histograms().items():
@@ -37,7 +37,7 @@ class Board:
             self._end(error)
 
     def close(self) -> None:
-        """Write what is left."""
+        """Write the remaining events."""
         if self._writer is not None:
             try:
                 self._writer.close()
@@ -51,14 +51,14 @@ class Board:
 
 @contextmanager
 def open_board(folder: Path, first: int, warn: Callable[[str], object]) -> Iterator[Board]:
-    """The board of a run that begins, or goes on, with an iteration.
+    """The board of a run that begins, or is resumed, at the iteration `first`.
 
     Raises:
-        OSError: nothing can be written there from the start.
+        OSError: if nothing can be written at first.
     """
     with interrupt_later():
         from torch.utils.tensorboard import SummaryWriter
-    with _errors_of_its_threads_are_told_once():
+    with _no_thread_tracebacks():
         board = Board(SummaryWriter(str(folder), purge_step=first), warn)
         try:
             yield board
@@ -67,15 +67,15 @@ def open_board(folder: Path, first: int, warn: Callable[[str], object]) -> Itera
 
 
 @contextmanager
-def _errors_of_its_threads_are_told_once() -> Iterator[None]:
-    """Who writes next gets the error of a thread that could not; its traceback says no more."""
+def _no_thread_tracebacks() -> Iterator[None]:
+    """Suppress tracebacks of OSError in the writer's threads: the next write raises it again."""
     before = threading.excepthook
 
-    def told(failed: threading.ExceptHookArgs) -> None:
+    def hook(failed: threading.ExceptHookArgs) -> None:
         if not isinstance(failed.exc_value, OSError):
             before(failed)
 
-    threading.excepthook = told
+    threading.excepthook = hook
     try:
         yield
     finally:

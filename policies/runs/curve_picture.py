@@ -1,4 +1,4 @@
-"""The learning curve of a run as a picture."""
+"""Learning curve of a run, plotted."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Row = dict[str, float]
 
 
 def draw_curve(path: Path, curve: Sequence[Row], title: str = "") -> None:
-    """Return over iterations: in training above, on the longer validation episodes below."""
+    """Plot the return over iterations: training above, validation episodes below."""
     from matplotlib.figure import Figure  # without pyplot: no window, no state
 
     figure = Figure(figsize=(7, 4.5), dpi=110, layout="constrained")

@@ -1,4 +1,4 @@
-"""Trained networks, from run folders: ready to run or to export."""
+"""Trained networks, loaded from run folders."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from pixelgait.robot.spec import A1, RobotSpec, find_robot
 from pixelgait.sim.scenes.courses.obstacle_course import ObstacleCourse
 from pixelgait.sim.scenes.registry import moved_scene
 
-USUAL_SCENE = ObstacleCourse.name  # of pixelgait-train and pixelgait-eval
+USUAL_SCENE = ObstacleCourse.name  # default of pixelgait-train and pixelgait-eval
 FOLLOW = "--task follow --scene flat"
-# What says most about a low level alone, by the task that trained it.
+# Evaluation options of a low level alone, by the task that trained it.
 TRIALS = {"walk": "--scene flat", "follow": FOLLOW, "joint": FOLLOW}
 
 
 def trained_low_level(folder: Path) -> LinearLowLevel:
-    """The best low level of a run, observation normalisation folded in.
+    """The best low level of a run, normaliser folded in.
 
     Raises:
-        UserError: the folder holds no run of a low level.
+        UserError: if the folder holds no run of a low level.
     """
     if (task := _task(folder)) in ("imitate", "course"):
         raise UserError(f"{folder}: a run of task {task}, which trains no low level")
@@ -46,16 +46,16 @@ def trained_low_level(folder: Path) -> LinearLowLevel:
 
 
 def robot_of(folder: Path) -> RobotSpec:
-    """The robot of a run; one that names none is of the A1.
+    """The robot of a run; A1 if the run names none.
 
     Raises:
-        UserError: there is no such robot, or no such run.
+        UserError: if there is no such robot or run.
     """
     return find_robot(str(Run(folder).config.get("robot", A1.name)))
 
 
 def body_of(folder: Path) -> str:
-    """The simulator of a run, or mixture; one that names none happened in PyBullet."""
+    """The simulator of a run, or mixture; PyBullet if the run names none."""
     return str(Run(folder).config.get("body", "pybullet"))
 
 
@@ -63,7 +63,7 @@ def trained_high_level(folder: Path) -> HighLevelNetwork:
     """The best high level of a run.
 
     Raises:
-        UserError: the folder holds no run of a high level.
+        UserError: if the folder holds no run of a high level.
     """
     if (task := _task(folder)) in ("walk", "follow"):
         raise UserError(f"{folder}: a run of task {task}, which trains no high level")
@@ -80,13 +80,13 @@ def trained_high_level(folder: Path) -> HighLevelNetwork:
 
 
 def _architecture(config: dict[str, Any]) -> Architecture:
-    """Of a run's high level; what its configuration does not name it has not."""
+    """Architecture of a run's high level; options that its configuration lacks are off."""
     known = [each.name for each in fields(Architecture)]
     return Architecture(**{name: config[name] for name in known if name in config})
 
 
 def network_options(config: dict[str, Any]) -> str:
-    """The options that say what a run's high level is made of; empty if it has none."""
+    """The options of a run's high level; empty if it has none."""
     named = [f"--{name} {config[name]}" for name in ("encoder", "memory") if config.get(name)]
     return " ".join([*named, *(f"--{name}" for name in ("goal", "ahead") if config.get(name))])
 
@@ -96,7 +96,7 @@ def _task(folder: Path) -> str:
 
 
 def provenance_of(folder: Path) -> dict[str, object]:
-    """Where a run's weights came from: configuration, commit, iterations, best validation."""
+    """Provenance of a run's weights: configuration, commit, iterations, best validation."""
     best = load_checkpoint(folder / "best.npz")
     return {
         "config": Run(folder).config,
@@ -107,27 +107,27 @@ def provenance_of(folder: Path) -> dict[str, object]:
 
 
 def trial_line(bundle: Path, options: str = "") -> str:
-    """The line that evaluates a bundle or a run."""
+    """Command line that evaluates a bundle or a run."""
     return f"pixelgait-eval {shlex.quote(str(bundle))} {options}".rstrip()
 
 
 def trial_in(scene: str) -> str:
-    """The options that evaluate a high level where it was trained."""
+    """Evaluation options for the scene that a high level was trained in."""
     return "" if scene == USUAL_SCENE else f"--scene {shlex.quote(scene)}"
 
 
 def trial_of(low_level: Path, high_level: Path | None) -> str:
-    """The options that say most about the runs a bundle is made of.
+    """Evaluation options for a bundle made of these runs.
 
-    A scene of which the run has no copy any more is not named.
+    Without the scene if the run has no copy of its file any more.
     """
     if high_level is None:
         return TRIALS.get(_task(low_level), "")
-    places: list[Path] = []
+    files: list[Path] = []
 
     def in_run(path: Path) -> Path:
-        places.append(high_level / SCENES / path)
-        return places[-1]
+        files.append(high_level / SCENES / path)
+        return files[-1]
 
     options = trial_in(moved_scene(str(Run(high_level).config.get("scene", USUAL_SCENE)), in_run))
-    return options if all(place.exists() for place in places) else ""
+    return options if all(file.exists() for file in files) else ""

@@ -1,7 +1,7 @@
-"""Calibration of a low level: it walks as fast as it is told to.
+"""Speed calibration of a low level: the robot walks at the commanded speed.
 
-What stride a speed command means are two weights of 399, the latent's and the bias. A search that
-knows returns alone gets near them; here they follow from what the trained robot does. Run as
+Two of the 399 weights map a speed command to a stride: the latent's and the bias. Evolution gets
+near them; here they are computed from the trained robot's measured speeds. Run as
 `python -m pixelgait.policies.training.calibration RUN`, after `pixelgait-train follow`.
 """
 
@@ -40,22 +40,23 @@ from pixelgait.sim.tasks.manoeuvres import walk
 ROUNDS = 4
 SECONDS = 4.0
 SPEEDS = (MAX_SPEED_M_PER_S / 3.0, MAX_SPEED_M_PER_S)
-ROW = RESIDUAL_SIZE + STRIDE  # of the weights: what the stride is made of
-LONGEST = 1.0  # stride action: beyond, the low level's outputs are clipped
-LEAST_GAIN = 0.2  # of what one speed is above the other; a secant of less leads astray; ours
+ROW = RESIDUAL_SIZE + STRIDE  # row of the weights that gives the stride
+LONGEST = 1.0  # largest stride action: the low level's outputs are clipped to it
+LEAST_GAIN = 0.2  # least share of the speed difference that a secant is based on; assumption
 
 
 @dataclass(frozen=True)
 class CalibrateConfig:
-    """Calibrate the best low level of a run on an ideal robot in the run's simulator, in place: a
-    third of the highest speed and all of it are then reached, in a mixture on average."""
+    """Calibrate the best low level of a run, in place, on an ideal robot in the run's simulator.
+
+    The robot then reaches a third of the highest speed and all of it, in a mixture on average."""
 
     run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
     """Run folder of a low level."""
 
 
 class StrideRecorder:
-    """A low level that keeps the stride actions it has taken."""
+    """A low level that records its stride actions."""
 
     def __init__(self, low_level: LinearLowLevel) -> None:
         self.low_level = low_level
@@ -77,18 +78,18 @@ def main() -> None:
 
 
 def calibrate_run(config: CalibrateConfig) -> None:
-    """Calibrate the run's best checkpoint and print what each round found.
+    """Calibrate the run's best checkpoint and print the speeds of each round.
 
     Raises:
-        UserError: the folder holds no run of a low level, is shipped, or in use, or this one falls,
-            or does not walk faster when it is told to.
+        UserError: if the folder holds no run of a low level, is shipped or in use, or the robot
+            falls or does not walk faster at a higher command.
     """
     folder = find_run(config.run, "low_level")
     if folder.resolve().is_relative_to(SHIPPED):
         raise UserError(f"{config.run} is shipped, and calibrated: name a run folder of your own")
     if folder.resolve() != config.run.resolve():
         raise UserError(f"{config.run}: its low level is a copy: calibrate the run it is of")
-    trained_low_level(folder)  # refuses what is none
+    trained_low_level(folder)  # refuses other runs
     with locked(folder):
         run = Run(folder)
         best, mirror = run.load("best"), bool(run.config.get("mirror"))
@@ -105,17 +106,17 @@ def calibrate_run(config: CalibrateConfig) -> None:
 
 
 def _round(checkpoint: Checkpoint, mirror: bool, bodies: list[SimulatedBody]) -> Checkpoint:
-    """The checkpoint with better strides at both speeds, by a secant between them."""
+    """The checkpoint with corrected strides at both speeds, by a secant between them."""
     spec = bodies[0].spec
     (slow, short), (fast, long) = _reached(checkpoint, mirror, bodies)
     if fast - slow < LEAST_GAIN * (SPEEDS[1] - SPEEDS[0]):
         raise UserError(
-            f"told to walk at {SPEEDS[0]:.2f} and {SPEEDS[1]:.2f} m/s it reached {slow:.2f} and "
-            f"{fast:.2f}: expected a low level that walks faster when told to, so train it longer"
+            f"at commands of {SPEEDS[0]:.2f} and {SPEEDS[1]:.2f} m/s it reached {slow:.2f} and "
+            f"{fast:.2f}: expected a low level that walks faster at a higher one, train it longer"
         )
     stride_per_speed = (long - short) / (fast - slow)
     less, more = (stride_per_speed * (a - b) for a, b in zip(SPEEDS, (slow, fast), strict=True))
-    if more > LONGEST - long:  # further weight would only reach into what is clipped
+    if more > LONGEST - long:  # larger strides are clipped
         print(f"stride at its limit: {SPEEDS[1]:.2f} m/s is out of reach")
         more = LONGEST - long
     from_latent, to_latent = (latent_for(speed, 0.0)[0] for speed in SPEEDS)
@@ -130,7 +131,7 @@ def _round(checkpoint: Checkpoint, mirror: bool, bodies: list[SimulatedBody]) ->
 def _reached(
     checkpoint: Checkpoint, mirror: bool, bodies: list[SimulatedBody]
 ) -> list[tuple[float, float]]:
-    """Speed [m/s] and stride action at each of the speeds, as `_measure` has them, and say so."""
+    """Speed [m/s] and stride action at each of the commanded speeds; prints them."""
     weights, normaliser = checkpoint.weights, checkpoint.normaliser
     low_level = searched_low_level(bodies[0].spec, weights, normaliser, mirror)
     reached = [
@@ -143,13 +144,13 @@ def _reached(
 
 
 def _measure(low_level: LinearLowLevel, body: SimulatedBody, speed: float) -> tuple[float, float]:
-    """The speed reached [m/s] where this one is asked for, and the mean stride action."""
-    listener = StrideRecorder(low_level)
-    controller = Controller(lambda *_: Decision(np.zeros(2), 1), listener, Supervisor(body.spec))
+    """Speed reached [m/s] at a speed command, and the mean stride action."""
+    recorder = StrideRecorder(low_level)
+    controller = Controller(lambda *_: Decision(np.zeros(2), 1), recorder, Supervisor(body.spec))
     walked = walk(controller, body, speed, 0.0, SECONDS)
     if walked.fell:
-        raise UserError(f"told to walk at {speed:.2f} m/s it fell: nothing to calibrate")
-    return walked.speed, float(np.mean(listener.strides[-round(SECONDS / CONTROL_DT_S) :]))
+        raise UserError(f"the robot fell at {speed:.2f} m/s: cannot be calibrated")
+    return walked.speed, float(np.mean(recorder.strides[-round(SECONDS / CONTROL_DT_S) :]))
 
 
 if __name__ == "__main__":

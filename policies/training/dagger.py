@@ -1,7 +1,7 @@
 """DAgger: a high level learns to decide from images as a map-aware teacher does.
 
 Ross et al. 2011 (arXiv 1011.0686). Students glide without physics. Evolution on courses (`course`)
-then goes on from the best student under physics.
+then continues from the best student under physics.
 
 A selection of patches (`iap`) has no gradient, and most random selections look at the sky. Students
 with different selections therefore compete (successive halving, Jamieson and Talwalkar 2016, arXiv
@@ -121,7 +121,7 @@ class DAgger:
                 D = D + D_i                                               # aggregate
                 student_{i+1} = argmin over pi of the mean loss(pi, D)    # fit
 
-        Where students compete, all of them lead, all are fitted, and the worse half leaves.
+        Where students compete, all of them lead in turn, all are fitted, and the worse half leaves.
         """
         self.round = iteration
         figures = self._collect(progress)

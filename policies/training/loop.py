@@ -93,7 +93,7 @@ def _train(config: TrainConfig, plan: Plan, fresh: Checkpoint | None, pool: Pool
         if run.is_done(config.iterations):
             raise UserError(
                 f"{config.out}: all {config.iterations} iterations are done; "
-                "--iterations with more of them goes on"
+                "give a larger --iterations to continue"
             )
         run.resume(config.budget())
         run.save_curve(checkpoint)

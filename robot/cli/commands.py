@@ -1,4 +1,4 @@
-"""The console scripts: find the command's module, or say which extra it needs."""
+"""Console scripts: run a command's module, or name the extra that it needs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ COMMANDS = {
 
 
 def main() -> None:
-    """Run the command this process was started as; --version is the same for all."""
+    """Run the command that this process was started as; all answer --version."""
     command = Path(sys.argv[0]).stem
     if command not in COMMANDS:
         sys.exit(f"error: no command '{command}', choose from {', '.join(COMMANDS)}")
@@ -35,13 +35,13 @@ def main() -> None:
     if "--version" in own_arguments():
         print(command, version() or "of unknown version: not installed by pip")
         return
-    # Python's resource tracker, which inherits this, frees the semaphores of whoever is killed;
-    # that it has to is no news.
+    # Inherited by Python's resource tracker, which frees the semaphores of killed processes and would
+    # warn about that.
     sys.warnoptions.append("ignore:resource_tracker")
     try:
         importlib.import_module(module).main()
     except (KeyboardInterrupt, ImportError) as error:
-        if is_interrupt(error):  # while something was being imported
+        if is_interrupt(error):  # during imports
             print("error: interrupted", file=sys.stderr)
             sys.exit(130)
         missing = error.name if isinstance(error, ModuleNotFoundError) else None
@@ -55,19 +55,19 @@ def main() -> None:
 
 
 def _in_the_checkout(module: str) -> Path:
-    """The file of a module of ours, beside these: an editable install has only those it saw."""
+    """The file of a module in this checkout, which an older editable install may not know."""
     root = Path(__file__).resolve().parents[2]
     return root.joinpath(*module.split(".")[1:]).with_suffix(".py")
 
 
 def own_arguments() -> list[str]:
-    """The command line without what is ROS's: from --ros-args to the next `--`, or the end."""
-    own, ours = [], True
+    """The command line without ROS 2's arguments, from --ros-args to the next `--` or the end."""
+    own, is_own = [], True
     for argument in sys.argv[1:]:
         if argument == "--ros-args":
-            ours = False
-        elif not ours and argument == "--":
-            ours = True
-        elif ours:
+            is_own = False
+        elif not is_own and argument == "--":
+            is_own = True
+        elif is_own:
             own.append(argument)
     return own

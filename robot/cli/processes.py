@@ -1,4 +1,4 @@
-"""Processes: children that do not outlive their parent, and Ctrl-C where it comes untimely."""
+"""Processes: children that do not outlive their parent, and deferred interrupts."""
 
 from __future__ import annotations
 
@@ -18,18 +18,17 @@ from typing import Any
 
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)  # they end a process
 PR_SET_PDEATHSIG = 1  # linux/prctl.h: the signal to get when the parent dies
-LAST_BREATH_S = 1.0  # by then a parent that is dying has closed all its pipes
+LAST_BREATH_S = 1.0  # by then an ending parent has closed all its pipes
 
 
 THREADS = "OMP_NUM_THREADS"
 
 
 def start_fork_server(module: str) -> None:
-    """What children are forked from; what they need, a module, is imported there once.
+    """Start multiprocessing's fork server, which imports a module once for all children.
 
-    Each has one thread for its work: libraries read how many when they are loaded, there and once.
-    It ends with the last of them. Ctrl-C, which a terminal sends to all, is for the parent: it may
-    save. SIGTERM, where nobody else handles it, ends the parent as ever.
+    Libraries read the number of threads when they load: each child gets one. The server ends with
+    its last child. It ignores Ctrl-C, which a terminal sends to all: the parent may have to save.
     """
     _tidy_at_sigterm()
     multiprocessing.set_forkserver_preload([module])
@@ -47,11 +46,11 @@ def start_fork_server(module: str) -> None:
 
 
 def _tidy_at_sigterm() -> None:
-    """Let SIGTERM remove the folder of the fork server's socket, which Python does at its exit."""
+    """Let SIGTERM remove the folder of the fork server's socket, as a normal exit does."""
     owner = os.getpid()
 
     def end(number: int, _: object) -> None:
-        if os.getpid() == owner:  # not a fork of it, which has this handler as well
+        if os.getpid() == owner:  # forks inherit this handler
             shutil.rmtree(get_temp_dir(), ignore_errors=True)
         signal.signal(number, signal.SIG_DFL)
         signal.raise_signal(number)
@@ -62,9 +61,10 @@ def _tidy_at_sigterm() -> None:
 
 
 def watch_parent(*lifelines: Connection) -> None:
-    """From now on this process, one of multiprocessing's, ends at once when its parent does.
+    """End this child process at once when its parent ends, or a lifeline is closed.
 
-    Or when the other end of a lifeline is closed, through which nothing is ever sent.
+    Args:
+        lifelines: pipes through which nothing is sent.
     """
     parent = multiprocessing.parent_process()
     assert parent is not None
@@ -78,39 +78,38 @@ def watch_parent(*lifelines: Connection) -> None:
 
 
 def serve(work: Callable[..., None], *arguments: Any) -> None:
-    """A child's work, which ends with its parent, and silently: pipes that break then are no news.
+    """Do a child's work, which ends with its parent; pipes that break then raise no error.
 
     Raises:
-        OSError, EOFError: of the work, the parent being well.
+        OSError, EOFError: from the work, while the parent runs.
     """
     watch_parent()
     try:
         work(*arguments)
     except (OSError, EOFError):
-        threading.Event().wait(LAST_BREATH_S)  # who watches ends this
+        threading.Event().wait(LAST_BREATH_S)  # the watching thread ends this process
         raise
 
 
 def die_with_parent(parent: int) -> None:
-    """Be killed when the process `parent` dies, which has started this one (Linux)."""
+    """Kill this process when its parent, with this process id, dies (Linux)."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if os.getppid() != parent:  # it died before the line above: no signal will come
+    if os.getppid() != parent:  # it died before: no signal will come
         os._exit(1)
 
 
 def deferred_interrupt() -> AbstractContextManager[None]:
-    """Around the start of a child: whoever ends this process meanwhile does so thereafter.
+    """Defer Ctrl-C and SIGTERM while a child process starts.
 
-    Of a child half started nobody would know; and it would say in a traceback that its parent is
-    gone.
+    A child that is half started would be lost, and print a traceback when its parent is gone.
     """
     return interrupt_later(signal.SIGTERM)
 
 
 @contextmanager
 def silence_stderr() -> Iterator[None]:
-    """What libraries in C++ say on standard error is lost."""
+    """Suppress standard error, also that of C++ libraries."""
     sys.stderr.flush()
     kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 2)

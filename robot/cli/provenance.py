@@ -1,4 +1,4 @@
-"""Provenance: which version and which commit of this package made a file, and what was asked."""
+"""Provenance of files: version and commit of this package, and the options used."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any
 
 DISTRIBUTION = "pixelgait"
-SCHEMA = 1  # of the JSON files that begin with a `head`
+SCHEMA = 1  # version of the JSON files that begin with a `head`
 DOCUMENTATION = (":(top,exclude)docs", ":(top,exclude)*.md")  # for git status; commands write it
 
 
 def version(distribution: str = DISTRIBUTION) -> str | None:
-    """Of an installed package; None where it was not installed by pip (a ROS 2 workspace)."""
+    """Version of an installed package; None if pip did not install it (a ROS 2 workspace)."""
     try:
         return metadata.version(distribution)
     except metadata.PackageNotFoundError:
@@ -26,8 +26,7 @@ def version(distribution: str = DISTRIBUTION) -> str | None:
 
 
 def git_state() -> dict[str, Any]:
-    """Commit the code is at and whether files but the documentation's differ from it; None outside
-    its repository."""
+    """The code's commit, and whether files other than documentation differ; None outside git."""
     here = Path(__file__).resolve()
 
     def git(*arguments: str) -> str | None:
@@ -50,14 +49,14 @@ def git_state() -> dict[str, Any]:
 
 
 def head(command: str) -> dict[str, Any]:
-    """What has written a JSON file: its first keys."""
+    """First keys of a JSON file: what wrote it."""
     return {"schema": SCHEMA, "command": command, "version": version(), **git_state()}
 
 
 def settings(config: Any, *places: str) -> dict[str, Any]:
-    """The options that figures come from, as JSON holds them: all but the places of files."""
-    asked = {each.name: getattr(config, each.name) for each in fields(config)}
-    kept = {name: value for name, value in asked.items() if name not in places}
+    """The options behind some figures, for JSON; `places` are those that name output files."""
+    options = {each.name: getattr(config, each.name) for each in fields(config)}
+    kept = {name: value for name, value in options.items() if name not in places}
     return {name: str(value) if isinstance(value, Path) else value for name, value in kept.items()}
 
 

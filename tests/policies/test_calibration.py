@@ -126,7 +126,7 @@ def test_a_low_level_that_falls_later_is_left_alone_as_well(
         return pose
 
     monkeypatch.setattr("pixelgait.sim.tasks.manoeuvres.planar_pose", pushed_over)
-    with pytest.raises(UserError, match=r"told to walk at 0\.20 m/s it fell"):
+    with pytest.raises(UserError, match=r"the robot fell at 0\.20 m/s"):
         calibrate_run(CalibrateConfig(folder))
     np.testing.assert_array_equal(Run(folder).load("best").weights, before)
 

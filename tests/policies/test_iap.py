@@ -384,9 +384,12 @@ def test_depth_rgb_and_rgbd_with_centres_and_learned_values(name: str, channels:
         ({"patch": 33}, "patch 33 is larger than the image"),
         ({"selected": 1025}, "selected 1025 exceeds the 1024 patches"),
         ({"values": -1}, "values is -1, expected at least 0"),
-        ({"sparse": True}, "placed, gated and sparse are about values, and values is 0"),
-        ({"values": 2, "sparse": True, "gated": True}, "placed and gated add none"),
-        ({"values": 2, "straight": True}, "straight is about where patches are, and values is 2"),
+        ({"sparse": True}, "placed, gated and sparse have no effect with values 0"),
+        (
+            {"values": 2, "sparse": True, "gated": True},
+            "placed and gated have no effect with sparse",
+        ),
+        ({"values": 2, "straight": True}, "straight has no effect with values 2"),
         ({"straight": True, "kernel": "trig"}, "kernel 'trig' is not for straight"),
         (
             {"values": 2, "sparse": True, "selected": 1024},
@@ -528,5 +531,5 @@ def test_places_stand_beside_values() -> None:
     assert torch.equal(rows[..., :2].flatten(1), values)
     where = placed.centres[attention.flatten(1).nonzero()[:, 1].reshape(5, 3)]
     assert torch.equal(rows[..., 2:].sort(1).values, where.sort(1).values)
-    with pytest.raises(ValueError, match="values is 0"):
+    with pytest.raises(ValueError, match="no effect with values 0"):
         IAPEncoder(16, 16, 1, placed=True)

@@ -276,7 +276,7 @@ def test_recolouring_leaves_a_sequence_its_colours_and_depth_its_metres() -> Non
         (lambda: IAPEncoder(8, 8, patch=9), "larger than the image"),
         (lambda: IAPEncoder(8, 8, selected=65), "exceeds the 64 patches"),
         (lambda: CNNEncoder(4, 4), "too small"),
-        (lambda: StridedEncoder(channels=1, standardise=True), "depth images have none"),
+        (lambda: StridedEncoder(channels=1, standardise=True), "depth images have no colours"),
         (lambda: HighLevelNetwork("retina"), "unknown encoder 'retina'"),
         (lambda: HighLevelNetwork("cnn", goal=True, ahead=True), "is not told what is ahead"),
     ],
