@@ -35,7 +35,7 @@ def main() -> None:
     if "--version" in own_arguments():
         print(command, version() or "of unknown version: not installed by pip")
         return
-    # Inherited by Python's resource tracker, which frees the semaphores of killed processes and would
+    # For Python's resource tracker, which frees the semaphores of killed processes and would
     # warn about that.
     sys.warnoptions.append("ignore:resource_tracker")
     try:

@@ -278,7 +278,7 @@ def test_recolouring_leaves_a_sequence_its_colours_and_depth_its_metres() -> Non
         (lambda: CNNEncoder(4, 4), "too small"),
         (lambda: StridedEncoder(channels=1, standardise=True), "depth images have no colours"),
         (lambda: HighLevelNetwork("retina"), "unknown encoder 'retina'"),
-        (lambda: HighLevelNetwork("cnn", goal=True, ahead=True), "is not told what is ahead"),
+        (lambda: HighLevelNetwork("cnn", goal=True, ahead=True), "goal and ahead are mutually"),
     ],
 )
 def test_impossible_configurations_are_refused(build, message: str) -> None:  # noqa: ANN001
