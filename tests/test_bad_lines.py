@@ -1,4 +1,4 @@
-"""Bad input, typed: every line gets one clear line back, and never a traceback."""
+"""Bad command lines: each is refused with one clear line, never a traceback."""
 
 from __future__ import annotations
 
@@ -474,7 +474,7 @@ def typed(desk: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFix
 
 
 @pytest.mark.parametrize(("line", "words"), [*NUMBERS, *IGNORED, *OTHERS, *USAGE, *SETTINGS])
-def test_bad_input_gets_one_line(typed: Typed, line: str, words: str) -> None:
+def test_bad_input_is_refused_in_one_line(typed: Typed, line: str, words: str) -> None:
     one_line(typed(line), words)
 
 
@@ -492,7 +492,7 @@ def one_line(answer: tuple[int, str], words: str) -> None:
     assert words in said
 
 
-def test_nothing_of_it_has_left_anything(desk: Path) -> None:
+def test_refused_lines_leave_no_files(desk: Path) -> None:
     """Runs last in this file: no line above has made a run, a bundle or a figure."""
     assert not [path for path in ("new", "b", "film") if list(desk.glob(f"{path}/*"))]
     assert (desk / "full" / "thesis.tex").read_text() == "years of work"
@@ -502,7 +502,7 @@ def test_nothing_of_it_has_left_anything(desk: Path) -> None:
 
 
 @pytest.mark.parametrize("out", ["/dev/null", "note.txt"])
-def test_what_cannot_be_kept_is_not_begun(
+def test_a_recipe_without_a_writable_folder_does_not_begin(
     desk: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], out: str
 ) -> None:
     monkeypatch.chdir(desk)

@@ -144,7 +144,7 @@ Commands = (
         ("walk --out=", "--out= is empty"),
     ],
 )
-def test_a_wrong_command_line_is_one_line_of_tyros(line: str, said: str) -> None:
+def test_a_wrong_command_line_is_refused_with_tyros_message(line: str, said: str) -> None:
     with pytest.raises(UserError) as wrong:
         parse(Commands, "go", line.split())  # type: ignore[arg-type]
     assert said in str(wrong.value)

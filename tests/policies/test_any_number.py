@@ -21,7 +21,7 @@ ROUNDING = 1e-5  # relative to the largest entry
 
 
 class Code(nn.Module):
-    """Of patches (1, N, 192)."""
+    """Random patches (1, N, 192)."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -62,7 +62,7 @@ def require_equal(graph: bytes, module: nn.Module, given: tuple[Tensor, ...]) ->
         assert np.abs(one - other.numpy()).max() <= ROUNDING * float(other.abs().max())
 
 
-def test_one_graph_reads_any_number_of_patches() -> None:
+def test_one_exported_graph_takes_any_number_of_patches() -> None:
     torch.manual_seed(0)
     module = Code().eval()
     patches = {count: (torch.rand(1, count, 8 * 8 * 3),) for count in (2, 100, 1024)}
@@ -71,7 +71,7 @@ def test_one_graph_reads_any_number_of_patches() -> None:
         require_equal(graph, module, given)
 
 
-def test_one_graph_feels_any_number_of_inputs() -> None:
+def test_one_exported_graph_takes_any_number_of_sensory_inputs() -> None:
     torch.manual_seed(0)
     module = Step().eval()
     units = module.neurons.cell.hidden_size

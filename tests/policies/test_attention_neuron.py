@@ -138,7 +138,7 @@ def test_every_weight_learns() -> None:
         ({"selected": 3, "rows": 8}, "rows is 8, expected a square number to select from"),
     ],
 )
-def test_attention_neuron_refuses_what_cannot_work(options: dict[str, Any], message: str) -> None:
+def test_attention_neuron_refuses_impossible_options(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         AttentionNeuron(**options)
 

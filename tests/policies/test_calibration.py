@@ -152,7 +152,7 @@ def test_a_run_that_is_being_written_is_not_calibrated(tmp_path: Path) -> None:
 def test_a_stride_at_its_limit_stays_there(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What cannot be reached is said, and does not drive the weights away."""
+    """A speed out of reach is reported, and does not make the weights diverge."""
     folder = low_level_run(tmp_path / "low", 0.4)
     monkeypatch.setattr("pixelgait.policies.training.calibration.SPEEDS", (0.4, 1.6))
     calibrate_run(CalibrateConfig(folder))

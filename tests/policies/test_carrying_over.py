@@ -51,7 +51,7 @@ def test_equal_leg_poses_make_equal_actions(spec: RobotSpec) -> None:
 
 
 @pytest.mark.parametrize("spec", [MINI_CHEETAH, LAIKAGO, GO2])
-def test_what_an_a1_has_learned_walks_ahead_on_others(spec: RobotSpec, tmp_path: Path) -> None:
+def test_an_a1_low_level_walks_on_other_robots(spec: RobotSpec, tmp_path: Path) -> None:
     config = FollowConfig(out=tmp_path / "run", robot=spec.name, start=Path("walk"), mirror=True)
     first = first_checkpoint(config, config.plan())
     low_level = searched_low_level(spec, first.weights, first.normaliser, True)
@@ -73,7 +73,7 @@ def test_both_levels_begin_with_legs_that_are_carried_over(tmp_path: Path) -> No
     np.testing.assert_array_equal(both.normaliser.mean, legs.normaliser.mean)
 
 
-def test_on_its_own_robot_nothing_changes(tmp_path: Path) -> None:
+def test_carrying_over_to_the_same_robot_changes_no_weights(tmp_path: Path) -> None:
     config = FollowConfig(out=tmp_path / "run", start=Path("walk"), mirror=True)
     first, walk = first_checkpoint(config, config.plan()), load_checkpoint(WALK)
     np.testing.assert_allclose(first.weights, walk.weights, atol=1e-12)

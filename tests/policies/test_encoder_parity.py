@@ -29,7 +29,7 @@ from tests.policies.parity import require_parity
         pytest.param("sit-star:antisymmetric=true", False, marks=pytest.mark.long),
     ],
 )
-def test_the_graph_does_what_torch_does(encoder: str, mirror: bool) -> None:
+def test_the_exported_graph_equals_torch(encoder: str, mirror: bool) -> None:
     torch.manual_seed(0)
     high_level = HighLevelNetwork(encoder, mirror=mirror)
     if encoder == "attention-agent":  # sums of 529 terms: first weights rate all patches alike

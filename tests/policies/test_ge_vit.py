@@ -122,7 +122,7 @@ def test_group_attention_is_equivariant_and_that_of_gsa_nets_is_not(
 
 @pytest.mark.parametrize("group", GROUPS)
 def test_offsets_are_those_of_the_identity_turned_back(group: Group) -> None:
-    """Whose zeros are zeros: the encoding's norm would make much of 4e-8."""
+    """Zeros are exact: the encoding's norm would amplify 4e-8."""
     options = Attention(32, 4, 6, 6, 5, group, "ge-vit")
     turned = GroupAttention(options).offsets.double()
     for element, found in zip(elements(group), turned, strict=True):
@@ -212,7 +212,7 @@ def test_ge_vit_is_equivariant(group: Group, transform: str) -> None:
 
 
 @torch.no_grad()
-def test_a_mirror_image_negates_the_odd_features_and_no_others() -> None:
+def test_a_mirror_image_negates_only_the_odd_features() -> None:
     for columns in (8, 7):
         encoder = random_weights(GEViT(SIDE, 2 * columns, patch=2), 3.0)
         image = random_image(side=20)[:, :SIDE, : 2 * columns]
@@ -311,6 +311,6 @@ def test_every_weight_of_the_encoder_learns(group: Group) -> None:
         ({"group": "C4", "width": 64}, "group 'C4' needs a square image, not 32 x 64"),
     ],
 )
-def test_ge_vit_refuses_what_cannot_work(options: dict[str, Any], message: str) -> None:
+def test_ge_vit_refuses_impossible_options(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         GEViT(**options)

@@ -466,7 +466,7 @@ def test_sparse_values_have_a_gradient_down_to_the_stem() -> None:
 
 
 def test_straight_through_the_papers_selection_goes_a_gradient() -> None:
-    """What it tells is the paper's; a step along the gradient moves selected patches as told."""
+    """The forward pass is the paper's; a step along the gradient moves the selected patches."""
     options = {"patch": 4, "stride": 4, "selected": 5}
     straight = IAPEncoder(32, 32, 3, straight=True, **options)
     paper = IAPEncoder(32, 32, 3, **options)
@@ -486,7 +486,7 @@ def test_straight_through_the_papers_selection_goes_a_gradient() -> None:
 
 
 def test_of_a_flat_wall_patches_are_taken_from_everywhere() -> None:
-    """As noise would mix them, but always the same ones; the paper's come from the top."""
+    """A fixed shuffled order breaks ties; the paper's order comes from the top."""
     wall = torch.full((1, 32, 32, 3), 90, dtype=torch.uint8)
     for straight, highest in ((True, 0.5), (False, -0.7)):
         encoder = IAPEncoder(32, 32, 3, patch=4, stride=2, selected=28, straight=straight)
@@ -495,7 +495,7 @@ def test_of_a_flat_wall_patches_are_taken_from_everywhere() -> None:
         torch.testing.assert_close(encoder(wall)[0], encoder(wall)[0], rtol=0.0, atol=0.0)
 
 
-def test_a_flat_image_has_nothing_to_select() -> None:
+def test_a_flat_image_has_equally_important_patches() -> None:
     encoder = IAPEncoder(16, 16, 1, **SPARSE)
     features, attention = encoder(torch.full((1, 16, 16, 1), 90, dtype=torch.uint8))
     assert not features.any()

@@ -312,7 +312,7 @@ def test_a_layer_learns_a_transformation_from_a_few_examples(
 
 @pytest.mark.parametrize("factors", [(2, 2), (3, 2)])
 def test_a_layer_learns_to_make_blocks_smaller(factors: tuple[int, int]) -> None:
-    """Of what stays empty nothing is asked."""
+    """Empty cells are not compared."""
     rows, columns = factors
     task = partial(reduced, rows=rows, columns=columns)
     assert shares_solved(("scaling",), task, blocks=factors) == [1.0, 1.0]
@@ -379,7 +379,7 @@ def test_every_weight_of_the_encoder_learns() -> None:
         ({"width": 64}, "rotation needs a square lattice, not 8 x 16"),
     ],
 )
-def test_latformer_refuses_what_cannot_work(options: dict[str, Any], message: str) -> None:
+def test_latformer_refuses_impossible_options(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         LatFormer(**options)
 

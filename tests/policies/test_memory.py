@@ -132,7 +132,7 @@ def test_an_lstm_is_that_of_torch() -> None:
     torch.testing.assert_close(ours.read(after), after[:, :4])
 
 
-def test_a_graph_takes_what_its_high_level_uses() -> None:
+def test_a_graph_has_only_the_inputs_its_high_level_uses() -> None:
     takes = {}
     for goal in (False, True):
         for memory in ("", "gru:5"):
@@ -145,7 +145,7 @@ def test_a_graph_takes_what_its_high_level_uses() -> None:
     assert takes[True, "gru:5"] == ("image", "goal", "state")
 
 
-def test_who_is_told_where_ahead_is_takes_its_bearing_alone() -> None:
+def test_a_policy_with_ahead_uses_only_its_bearing() -> None:
     architecture = Architecture(WITH_MEMORY[2], True, memory="gru:6", ahead=True)
     high_level = make_high_level(architecture, seed=3)
     torch.nn.init.normal_(high_level.output.weight, std=0.3)
@@ -217,7 +217,7 @@ def last_turns(high_level: HighLevelNetwork, lessons: Lessons) -> np.ndarray:
     ("memory", "remembers"),
     [("gru:8", True), pytest.param("lstm:8", True, marks=pytest.mark.long), ("", False)],
 )
-def test_what_was_seen_long_ago_is_learned_by_who_remembers(memory: str, remembers: bool) -> None:
+def test_a_memory_learns_from_images_long_past(memory: str, remembers: bool) -> None:
     architecture = Architecture(f"cnn:{SMALL}", mirror=True, memory=memory)
     high_level = make_high_level(architecture, seed=0)
     fit(high_level, shown_once(0), DAggerConfig(steps=150, batch=128), seed=1)
@@ -226,7 +226,7 @@ def test_what_was_seen_long_ago_is_learned_by_who_remembers(memory: str, remembe
 
 
 @pytest.mark.long
-def test_a_bundle_that_is_told_where_ahead_is_walks(tmp_path: Path, command: Command) -> None:
+def test_a_bundle_with_ahead_walks(tmp_path: Path, command: Command) -> None:
     run, bundle = tmp_path / "run", tmp_path / "bundle"
     trained = command(
         *("pixelgait-train", "imitate", "--out", str(run), "--encoder", f"cnn:{SMALL}", "--ahead"),
@@ -272,7 +272,7 @@ def test_a_bundle_with_goal_and_memory_walks(tmp_path: Path, command: Command) -
         assert figure in evaluated.stdout
 
 
-def test_without_a_destination_a_goal_is_straight_ahead_wherever_that_was() -> None:
+def test_without_a_goal_position_the_goal_is_straight_ahead() -> None:
     bundle = load_bundle("navigator")
     image = np.zeros(bundle.image_shape, np.uint8)
     turned, none = (bundle.high_level(image, goal) for goal in (np.array((np.inf, 2.0)), NO_GOAL))

@@ -89,7 +89,7 @@ def test_a_tied_low_level_commands_the_mirror_image() -> None:
         np.testing.assert_allclose(mirrored_angles(one.targets), other.targets, atol=1e-9)
 
 
-def test_an_untied_one_does_not_and_tying_twice_changes_nothing() -> None:
+def test_an_untied_low_level_is_asymmetric_and_tying_is_idempotent() -> None:
     free = random_low_level()
     left, right = controller_of(free, (0.3, 0.7)), controller_of(free, (0.3, -0.7))
     right.carried = np.array([np.pi])
@@ -141,9 +141,7 @@ def test_a_tied_robot_turns_left_as_it_turns_right() -> None:
         ("vit", 0.0),
     ],
 )
-def test_a_mirrored_image_negates_the_steering_and_nothing_else(
-    encoder: str, tolerance: float
-) -> None:
+def test_a_mirrored_image_negates_only_the_steering(encoder: str, tolerance: float) -> None:
     symmetric, free = HighLevelNetwork(encoder, mirror=True), HighLevelNetwork(encoder)
     rng = np.random.default_rng(0)
     asymmetry = 0.0
@@ -163,7 +161,7 @@ def test_a_mirrored_image_negates_the_steering_and_nothing_else(
     assert count == sum(p.numel() for p in free.parameters())
 
 
-def test_what_both_views_have_in_common_takes_nothing_off_a_turn() -> None:
+def test_a_bias_common_to_both_views_does_not_reduce_a_turn() -> None:
     """Imitation fits the mean over both; each of the two may be far beyond the limits."""
     torch.manual_seed(0)
     network = HighLevelNetwork("strided", mirror=True).eval()
@@ -203,7 +201,7 @@ def test_the_whole_controller_commands_the_mirror_image(encoder: str) -> None:
 
 
 class MirroredCourse(ObstacleCourse):
-    """The same course, left and right exchanged."""
+    """A course with left and right exchanged."""
 
     def layout(self, rng: np.random.Generator) -> Layout:
         plain = super().layout(rng)

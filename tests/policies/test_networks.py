@@ -103,7 +103,7 @@ def test_decisions_stay_in_their_ranges_and_depend_on_the_image() -> None:
         assert len({tuple(d.latent) for d in decisions}) > 1
 
 
-def test_what_is_dropped_out_is_there_to_decide_and_drawn_by_the_seed() -> None:
+def test_dropout_follows_the_seed_and_is_off_in_decisions() -> None:
     """Fitting alone drops anything out, and the same when it is repeated."""
     images, starts = random_images(32, count=4), torch.tensor([True, False, False, False])
     lessons = Lessons(images, torch.zeros(4, 2), torch.tensor([[1.0, 0.5]]).expand(4, 2), starts)
@@ -140,9 +140,7 @@ def test_encoders_with_a_gradient_are_fitted_with_their_head(encoder: str, memor
     ("encoder", "students"),
     [("iap", 4), ("iap:values=8", 4), ("iap:values=8,sparse=true", 1), ("cnn", 1), ("sit", 1)],
 )
-def test_students_compete_where_a_selection_stays_as_it_was_drawn(
-    encoder: str, students: int
-) -> None:
+def test_students_compete_where_the_selection_has_no_gradient(encoder: str, students: int) -> None:
     """Also where its values are learned by gradient: it looks where it looks."""
     drawn = first_students(Architecture(encoder), DAggerConfig(students=4), seed=0)
     assert len({weights.tobytes() for weights in drawn}) == students
@@ -226,7 +224,7 @@ def test_a_gpu_is_taken_where_there_is_one(monkeypatch: pytest.MonkeyPatch) -> N
 
 @pytest.mark.slow
 @pytest.mark.parametrize("memory", ["", "gru:4"])
-def test_what_is_recoloured_is_not_learned_by_its_colour(memory: str) -> None:
+def test_recoloured_images_are_not_learned_by_colour(memory: str) -> None:
     """Red means left, blue right: by its colour alone a turn is learned, unless it changes."""
     right = torch.arange(64) % 2 == 1
     images = torch.zeros(64, 16, 16, 3, dtype=torch.uint8)
@@ -246,7 +244,7 @@ def test_what_is_recoloured_is_not_learned_by_its_colour(memory: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("memory", ["", "gru:4"])
 @pytest.mark.parametrize(("huber", "turn"), [(0.0, 0.1), (0.1, 0.9)])
-def test_of_two_ways_that_look_alike_one_is_learned_or_their_mean(
+def test_of_two_equally_good_turns_huber_learns_one_and_squares_their_mean(
     huber: float, turn: float, memory: str
 ) -> None:
     """Five times the teacher turns left, four times right, and it looks the same."""

@@ -77,7 +77,7 @@ def last_line(done: subprocess.CompletedProcess[str]) -> str:
     return done.stderr.strip().splitlines()[-1]
 
 
-def test_success_is_told_where_there_is_something_to_reach(trained: Train, tmp_path: Path) -> None:
+def test_success_is_reported_where_there_is_a_goal(trained: Train, tmp_path: Path) -> None:
     """Walking on is none: a robot that fell back 0.1 m, on its feet, had a success of 100 %."""
     trained(f"walk --out low {SMALL} {SEARCH} --iterations 1")
     (row,) = json.loads((tmp_path / "low" / "curve.json").read_text())
@@ -137,10 +137,10 @@ def test_a_run_keeps_the_scene_of_ones_own(
     assert not scene.exists()
 
 
-def test_a_run_goes_on_in_a_house_where_it_is(
+def test_a_run_resumes_in_the_house_at_its_place(
     house: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Scans are large: the run keeps none, but where the folder is."""
+    """Scans are large: the run stores the folder's absolute path only."""
     monkeypatch.chdir(house.parent)
     config = ImitateConfig(out=tmp_path / "run", scene=f"gibson:{house.name}")
     run = Run.create(config.out, {**config.origin(), **config.identity()})
@@ -159,21 +159,21 @@ def begun(folder: Path) -> Run:
     return run
 
 
-def test_when_a_run_shall_end_now_is_known_to_whoever_goes_on(tmp_path: Path) -> None:
-    """The line that Ctrl-C prints names no iterations."""
+def test_resuming_stores_the_new_budget(tmp_path: Path) -> None:
+    """The command that Ctrl-C prints names no iterations."""
     begun(tmp_path)
     Run.begun(tmp_path, {"task": "walk", "seed": 0}).resume({"iterations": 7})
     assert Run(tmp_path).config == {"task": "walk", "seed": 0, "iterations": 7}
 
 
-def test_what_a_run_does_not_say_it_was_started_with_cannot_be_asked_of_it(tmp_path: Path) -> None:
+def test_a_run_cannot_resume_with_an_option_it_did_not_record(tmp_path: Path) -> None:
     begun(tmp_path)
     for body in ("mujoco", "pybullet"):
         with pytest.raises(UserError, match=f"with body = unknown, cannot resume with {body}"):
             Run.begun(tmp_path, {"task": "walk", "seed": 0, "body": body})
 
 
-def test_a_run_remembers_by_which_code_it_went_on(
+def test_a_run_records_the_code_that_resumed_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     states = [{"commit": commit, "modified": False} for commit in ("a", "a", "b", "b", "a")]
@@ -192,7 +192,7 @@ def test_a_run_remembers_by_which_code_it_went_on(
 @pytest.mark.parametrize(
     "name", [".config.yaml.0123abcd", ".last.npz.89abcdef", ".delays.json.01234567"]
 )
-def test_what_a_killed_run_left_half_written_is_in_nobodys_way(tmp_path: Path, name: str) -> None:
+def test_half_written_files_of_a_killed_run_are_removed(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_bytes(b"half")
     begun(tmp_path)
     assert not (tmp_path / name).exists()
@@ -277,7 +277,7 @@ def flipped(file: Path) -> None:
         ),
     ],
 )
-def test_a_damaged_imitation_gets_one_line(
+def test_a_damaged_imitation_is_refused_in_one_line(
     trained: Train,
     imitation: Path,
     tmp_path: Path,
@@ -286,7 +286,7 @@ def test_a_damaged_imitation_gets_one_line(
     damage: Damage,
     words: str,
 ) -> None:
-    """It names the file, whoever has read it, and never numpy's advice to load pickles."""
+    """The line names the file, and never repeats numpy's advice to load pickles."""
     shutil.copytree(imitation, tmp_path / "run")
     damage(tmp_path / "run" / name)
     with pytest.raises(SystemExit) as left:
@@ -368,7 +368,7 @@ def test_the_bar_moves_within_a_round(tmp_path: Path, encoder: str, counted: str
         if select.select([controller], [], [], 0.1)[0]:
             try:
                 seen += os.read(controller, 65536)
-            except OSError:  # nobody writes there any more
+            except OSError:  # no writer is left
                 break
     os.close(controller)
     assert process.wait() == 0
@@ -377,7 +377,7 @@ def test_the_bar_moves_within_a_round(tmp_path: Path, encoder: str, counted: str
     assert len(set(re.findall(counted, text))) > 1, text
 
 
-def test_ctrl_c_never_looks_like_a_damaged_archive(tmp_path: Path) -> None:
+def test_ctrl_c_is_never_reported_as_a_damaged_archive(tmp_path: Path) -> None:
     """It comes at any moment of the writing; what is there is whole."""
     path, arrays = tmp_path / "best.npz", {"weights": np.zeros(399), "curve": "x" * 20_000}
     write_arrays(path, **arrays)
@@ -419,7 +419,9 @@ def test_ctrl_c_never_looks_like_a_damaged_archive(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_ctrl_c_says_how_to_go_on(tmp_path: Path, line: str, run: str, again: str) -> None:
+def test_ctrl_c_prints_the_command_that_continues(
+    tmp_path: Path, line: str, run: str, again: str
+) -> None:
     (tmp_path / "my recipe").write_text(f"walk {LONG}\nfollow --start {{1}}")
     process = subprocess.Popen(
         [sys.executable, "-m", "pixelgait.policies.training.train", *shlex.split(line)],
@@ -478,7 +480,7 @@ def test_a_run_killed_behind_its_last_checkpoint_is_finished(
         pytest.param("imitate", marks=pytest.mark.long),
     ],
 )
-def test_a_run_is_evaluated_as_it_is(
+def test_a_run_is_evaluated_without_export(
     command: Command, trained: Train, tmp_path: Path, task: str
 ) -> None:
     line = {
@@ -512,7 +514,7 @@ def test_a_run_is_evaluated_as_it_is(
         ("--low-level walk --high-level 'my run'", "--scene 'my run/scenes/0123abcd/gate.py'"),
     ],
 )
-def test_what_was_exported_is_evaluated_where_it_was_trained(
+def test_an_exported_run_is_evaluated_in_its_training_scene(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -551,7 +553,7 @@ def test_another_robot_is_imitated_with(command: Command, trained: Train, tmp_pa
 
 @pytest.mark.slow
 def test_a_training_ends_with_its_film(trained: Train, tmp_path: Path) -> None:
-    """Who learned gliding is seen on legs; a recipe's film is of its last run."""
+    """A gliding policy is filmed on legs; a recipe films its last run."""
     (tmp_path / "recipe.txt").write_text(f"imitate {IMITATE} --validation-steps 150")
     said = trained("--recipe recipe.txt --out cooked --workers 1 --video films/cooked.gif")
     assert said.splitlines()[-1].startswith("wrote films/cooked.gif: validation seed 9000, ")
@@ -595,10 +597,8 @@ def test_a_stage_that_ended_before_its_iterations_is_done(trained: Train, tmp_pa
     assert trained(line).splitlines()[-1] == "all runs are done: cooked/1-walk"
 
 
-def test_a_recipe_whose_line_has_changed_goes_on_by_it_or_says_why_not(
-    trained: Train, tmp_path: Path
-) -> None:
-    """What had been trained by the former line stood for the new one."""
+def test_a_recipe_with_a_changed_line_resumes_or_is_refused(trained: Train, tmp_path: Path) -> None:
+    """A run trained by the former line does not count for the new one."""
     recipe, line = tmp_path / "recipe.txt", "--recipe recipe.txt --out cooked --workers 1"
     recipe.write_text(f"walk {SMALL} {SEARCH} --iterations 1\n")
     assert "best of 1 iterations" in trained(line)
@@ -611,8 +611,8 @@ def test_a_recipe_whose_line_has_changed_goes_on_by_it_or_says_why_not(
         trained(line)
 
 
-def test_a_run_whose_start_has_changed_is_not_done(trained: Train, tmp_path: Path) -> None:
-    """It descended from weights that nobody has any more, and was told to be done."""
+def test_a_run_with_a_changed_start_is_not_done(trained: Train, tmp_path: Path) -> None:
+    """Its start was replaced after it had ended."""
     recipe, line = tmp_path / "recipe.txt", "--recipe recipe.txt --out cooked --workers 1"
     lines = f"walk {SMALL} {SEARCH} --iterations {{}}\nwalk --start {{{{1}}}} {SMALL} {SEARCH}"
     lines += " --iterations 1\n"
@@ -676,7 +676,7 @@ def test_every_shipped_policy_has_its_recipe(name: str) -> None:
         check_values(config)
 
 
-def test_a_recipe_says_which_commit_it_is_exact_at(trained: Train, tmp_path: Path) -> None:
+def test_a_recipe_prints_the_commit_of_the_shipped_policy(trained: Train, tmp_path: Path) -> None:
     """A shipped policy's run is begun elsewhere, so that nothing is left but to say so."""
     shipped = SHIPPED / "rover"
     [stage] = read_recipe("rover", tmp_path / "cooked")

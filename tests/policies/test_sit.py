@@ -152,7 +152,7 @@ def test_triangles_add_up_as_in_the_paper(token: bool) -> None:
 @pytest.mark.parametrize("triangles", [0, 1, 2])
 @pytest.mark.parametrize("matrices", ["qk", "qkvg"])
 @pytest.mark.parametrize("antisymmetric", [False, True])
-def test_the_token_alone_gets_what_it_gets_among_patches(
+def test_the_token_alone_equals_the_token_among_patches(
     triangles: int, matrices: str, antisymmetric: bool
 ) -> None:
     options = Attention(16, 4, "rotation", matrices, triangles, 0.0, antisymmetric)
@@ -277,7 +277,7 @@ def test_local_rotations_change_the_output_softly(variant: Any) -> None:
 
 
 def shuffled(image: Tensor) -> Tensor:
-    """The same 8 x 8 patches in another order."""
+    """8 x 8 patches in a shuffled order."""
     order = torch.randperm(16, generator=torch.Generator().manual_seed(4))
     patches = image.reshape(4, 8, 4, 8, 3).transpose(1, 2).flatten(0, 1)[order]
     return patches.unflatten(0, (4, 4)).transpose(1, 2).reshape(32, 32, 3)
@@ -373,7 +373,7 @@ def test_onnx_equals_torch(name: str) -> None:
         ({"variant": "sit-star", "graph": "flip"}, "needs graph 'rotation'"),
     ],
 )
-def test_sit_refuses_what_cannot_work(options: dict[str, Any], message: str) -> None:
+def test_sit_refuses_impossible_options(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         SiT(**options)
 
@@ -391,6 +391,6 @@ def test_sit_refuses_what_cannot_work(options: dict[str, Any], message: str) -> 
         ({"mlp_ratio": -1}, "mlp_ratio is -1"),
     ],
 )
-def test_vit_refuses_what_cannot_work(options: dict[str, Any], message: str) -> None:
+def test_vit_refuses_impossible_options(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         ViT(**options)

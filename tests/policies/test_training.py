@@ -82,7 +82,7 @@ def test_every_strategy_climbs_a_noisy_hill(config: ESConfig) -> None:
 
 
 @pytest.mark.parametrize("config", SETTINGS, ids=lambda config: config.method)
-def test_a_search_is_restored_from_what_it_was_told(config: ESConfig) -> None:
+def test_a_search_is_restored_from_its_returns(config: ESConfig) -> None:
     scale = np.linspace(0.5, 2.0, 50)
     whole, resumed = (make_strategy(config, np.zeros(50), scale, seed=3) for _ in range(2))
     for returns in climb(whole, range(7)):
@@ -196,7 +196,7 @@ def test_the_a1_learns_to_walk_from_zero_weights(tmp_path: Path) -> None:
     assert best >= 1.5  # in 5 s
 
 
-def test_what_is_learned_is_of_the_robot_that_learned_it(tmp_path: Path) -> None:
+def test_a_run_records_and_uses_its_robot(tmp_path: Path) -> None:
     shortest = dict(steps=20, validation_steps=20, validation_episodes=1, iterations=1)
     settings = ESConfig(directions=1, top=1)
     run = train(WalkConfig(out=tmp_path / "run", robot="laikago", es=settings, **shortest))
@@ -293,7 +293,9 @@ def test_imitation_resumes_to_the_same_student(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("chance", [0.5, 1.0])
-def test_who_begins_at_the_destination_demonstrates_nothing(tmp_path: Path, chance: float) -> None:
+def test_an_episode_that_begins_at_its_goal_has_no_demonstrations(
+    tmp_path: Path, chance: float
+) -> None:
     scene = tmp_path / "near.py"
     scene.write_text(NEAR.format(chance=chance))
     config = ImitateConfig(
@@ -310,8 +312,8 @@ def test_who_begins_at_the_destination_demonstrates_nothing(tmp_path: Path, chan
 
 
 @pytest.mark.long
-def test_imitation_goes_on_from_what_another_run_has_learned(tmp_path: Path) -> None:
-    """What it starts from is judged first, and leads from the first round on: no teacher does."""
+def test_imitation_starts_from_the_weights_of_another_run(tmp_path: Path) -> None:
+    """The start is validated first, and leads from round 1 on instead of the teacher."""
     dagger = DAggerConfig(courses=4, steps=1)
     shared = {"encoder": "strided", "iterations": 1, "dagger": dagger, **ROUND}
     fresh = ImitateConfig(out=tmp_path / "fresh", **shared)
@@ -437,7 +439,7 @@ def test_checkpoints_are_whole_or_absent(tmp_path: Path, monkeypatch: pytest.Mon
     assert not [p for p in (tmp_path / "run").iterdir() if p.name.startswith(".")]
 
 
-def test_a_run_has_nothing_of_another_that_was_killed_before_its_first_checkpoint(
+def test_a_run_keeps_no_copies_of_one_killed_before_its_first_checkpoint(
     tmp_path: Path,
 ) -> None:
     """Its copy of a low level stood for the weights of the next run in that folder."""
@@ -456,12 +458,12 @@ def test_a_run_is_not_overwritten_and_not_resumed_as_another(tmp_path: Path) -> 
         train(config)
     with pytest.raises(UserError, match="started with steps = 20, cannot resume with 30"):
         train(WalkConfig(out=tmp_path, resume=True, iterations=2, steps=30))
-    (tmp_path / "last.npz").unlink()  # whoever does, its best is not written over
+    (tmp_path / "last.npz").unlink()  # its best is not overwritten
     with pytest.raises(UserError, match=r"holds other files \(best.npz\), choose another"):
         train(config)
 
 
-def test_a_folder_is_a_run_only_if_it_says_so(tmp_path: Path) -> None:
+def test_a_folder_without_a_task_is_no_run(tmp_path: Path) -> None:
     config = WalkConfig(out=tmp_path, iterations=1, steps=20, validation_steps=20)
     (tmp_path / "config.yaml").write_text('{"model": "mine"}')
     with pytest.raises(UserError, match="names no task, not that of a training run"):
@@ -491,7 +493,7 @@ def test_robots_that_are_damped_before_they_have_looked_train_on(tmp_path: Path)
         ("course --curriculum 10", "--low-level"),  # which it needs
     ],
 )
-def test_a_task_takes_only_what_it_uses(command: Command, line: str, option: str) -> None:
+def test_a_task_has_only_the_options_it_uses(command: Command, line: str, option: str) -> None:
     done = command("pixelgait-train", *line.split(), "--out", "run")
     assert done.returncode != 0
     assert option in done.stderr

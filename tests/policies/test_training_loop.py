@@ -28,7 +28,7 @@ from pixelgait.sim.tasks.episode import Contacts, Episode
 
 @pytest.fixture
 def interruptible() -> Iterator[None]:
-    """As in a terminal: processes that run tests side by side ignore Ctrl-C."""
+    """Handle Ctrl-C as in a terminal: parallel test processes ignore it."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
@@ -88,7 +88,7 @@ class Watched(Interrupted):
 def test_a_curve_is_drawn_while_its_run_learns(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, every_s: float, drawn: list[bool]
 ) -> None:
-    """After a validation, if a while has passed: whoever is killed later leaves a picture."""
+    """After a validation, if a while has passed: a run that is killed later has a picture."""
     monkeypatch.setattr(loop, "DRAWN_EVERY_S", every_s)
     run, first = Run(tmp_path), Checkpoint.first(np.zeros(2), Normaliser.empty())
     trainer = Watched(tmp_path / loop.PICTURE)
@@ -113,7 +113,7 @@ class Improving(Watched):
 
 
 @pytest.mark.parametrize("budget", [Budget(3), Budget(10**6, minutes=1e-9)])
-def test_who_starts_from_others_weights_is_compared_with_them_at_the_end(
+def test_a_run_with_a_start_validates_it_and_its_last_iteration(
     tmp_path: Path, budget: Budget
 ) -> None:
     """Though it ends before the first validation is due: else nothing would have been learned."""
@@ -139,7 +139,7 @@ class Walking(Improving):
         return {"validation/return": metres, "validation/shortest": metres, "validation/falls": 0.0}
 
 
-def test_who_has_reached_the_target_learns_no_further(tmp_path: Path) -> None:
+def test_a_start_that_reaches_the_target_is_not_trained(tmp_path: Path) -> None:
     """By what it starts from, or by what it had learned when it was stopped."""
     run, first = Run(tmp_path), Checkpoint.first(np.zeros(2), Normaliser.empty())
     budget = Budget(iterations=20, target_m=4.0, validate_every=2)
@@ -173,7 +173,7 @@ def episode(success: bool | None, contacts: int, metrics: dict[str, float]) -> E
     )
 
 
-def test_who_falls_at_once_hides_nobody_elses_measures() -> None:
+def test_a_fall_at_once_does_not_hide_the_metrics_of_other_episodes() -> None:
     """Nor do touches stay untold: a student that rubs along walls is none that succeeds."""
     ran = [
         episode(False, 0, {}),

@@ -21,7 +21,7 @@ from pixelgait.policies.encoders.sit.graph_symmetry import Graph, GraphMatrix, T
 
 @dataclass(frozen=True, slots=True)
 class Attention:
-    """What all layers of an encoder have in common."""
+    """Options that all layers of an encoder share."""
 
     dim: int
     heads: int

@@ -93,7 +93,7 @@ class GraphMatrix(nn.Module):
         return weights[:, self.labels].unsqueeze(1)
 
     def matrix(self, rows: int, columns: int) -> Tensor:
-        """The same as an explicit matrix G (channels, P, P) of a grid with P vertices."""
+        """The graph matrix as an explicit G (channels, P, P) of a grid with P vertices."""
         size = 2 * self.reach + 1
         row, column = (axis.ravel() for axis in np.mgrid[:rows, :columns])
         dr = row[None] - row[:, None] + self.reach
