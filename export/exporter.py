@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,6 @@ import onnx
 import torch
 
 from pixelgait.export import parity
-from pixelgait.export.contract import make_contract
 from pixelgait.export.onnx_graphs import HighLevelGraph, high_level_graph, low_level_graph
 from pixelgait.export.options import ExportConfig, check
 from pixelgait.policies.high_level import Decider, HighLevelNetwork, StraightAhead
@@ -28,18 +28,29 @@ from pixelgait.policies.runs.trained import (
 )
 from pixelgait.robot.bundle import (
     CONTRACT,
+    DRIVER,
     FILES,
+    FIXED,
     GOLDEN,
     HIGH_LEVEL,
     LOW_LEVEL,
+    SCHEMA,
+    START,
+    Tensors,
+    contract_hash,
     load_bundle,
     single_thread_session,
     tensors_of,
 )
-from pixelgait.robot.cli.provenance import head, settings
+from pixelgait.robot.cli.provenance import git_state, head, settings
+from pixelgait.robot.control.gait import standing_targets
+from pixelgait.robot.control.observation import camera_contract
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import json_bytes, read_json, write_atomic
-from pixelgait.robot.spec import RobotSpec
+from pixelgait.robot.safety.supervisor import sensor_timeouts_contract
+from pixelgait.robot.spec import RobotSpec, spec_contract
+from pixelgait.sim.body.interface import PHYSICS_DT_S
+from pixelgait.sim.body.randomisation import Sample
 from pixelgait.sim.world.seeds import VALIDATION
 
 
@@ -189,3 +200,54 @@ def _row(row: parity.Parity) -> dict[str, Any]:
         "samples": row.samples,
         "max_abs_difference": row.difference,
     }
+
+
+def make_contract(
+    name: str,
+    spec: RobotSpec,
+    graphs: Mapping[str, Tensors],
+    provenance: Mapping[str, Any],
+    files: Mapping[str, str],
+) -> dict[str, Any]:
+    """The contract as a JSON object.
+
+    `graphs` and `files` map file names to tensors and SHA-256; `provenance` maps a level to the
+    record of its training, if any.
+    """
+    height, width, channels = graphs[HIGH_LEVEL]["inputs"]["image"]["shape"]
+    high_level, low_level = provenance.get("high_level"), provenance.get("low_level")
+    content = {
+        "schema": SCHEMA,
+        "name": name,
+        "robot": spec.name,
+        **FIXED,
+        "graphs": graphs,
+        "spec": spec_contract(spec),
+        "camera": {
+            **camera_contract((height, width, channels)),
+            "trained_latency_s": _trained(high_level, "camera_latency_s"),
+            "trained_period_s": _trained(high_level, "camera_period_s"),
+        },
+        "motors": {
+            "torque": "kp (target - q) - kd dq, within torque_limit_nm",
+            "period_s": PHYSICS_DT_S,
+            "trained_delay_s": _trained(low_level, "delay_s"),
+            **DRIVER,
+        },
+        "start": {"pose_rad": standing_targets(spec).tolist(), **START},
+        "sensor_timeouts": sensor_timeouts_contract(),
+        "provenance": {"date": date.today().isoformat(), "export": git_state(), **provenance},
+        "files": files,
+    }
+    contract: dict[str, Any] = json.loads(json_bytes(content))  # as a reader parses it
+    contract["sha256"] = contract_hash(contract)
+    return contract
+
+
+def _trained(level: Mapping[str, Any] | None, name: str) -> list[float] | None:
+    """Range of a delay or period in the training of a level; None: untrained."""
+    if level is None:
+        return None
+    ranges = level.get("config", {}).get("randomisation") or {}
+    ideal = getattr(Sample(), name)
+    return list(ranges.get(name, (ideal, ideal)))

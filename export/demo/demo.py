@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import shutil
+import subprocess
+import sys
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +16,6 @@ from numpy.typing import NDArray
 
 from pixelgait.export import plots
 from pixelgait.export.demo.options import DemoConfig
-from pixelgait.export.demo.ros import run_ros
 from pixelgait.export.exporter import export
 from pixelgait.export.options import ExportConfig
 from pixelgait.policies.evaluation.evaluate import evaluate
@@ -23,11 +26,13 @@ from pixelgait.policies.training.config import FollowConfig
 from pixelgait.policies.training.loop import train
 from pixelgait.policies.training.rollouts import straight_ahead
 from pixelgait.robot.bundle import SHIPPED, load_bundle, shipped_low_level
+from pixelgait.robot.cli.processes import die_with_parent
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import LOCK, locked
 from pixelgait.robot.interface import CONTROL_DT_S
 from pixelgait.robot.recording.reader import read_recording
 from pixelgait.robot.recording.replay import format_figures, replay
+from pixelgait.robot.ros.common.discovery import OwnDomain, private_environment
 from pixelgait.robot.spec import A1, Array, RobotSpec, find_robot
 from pixelgait.sim.engines.urdf import find_urdf
 from pixelgait.sim.scenes.courses.obstacle_course import ObstacleCourse
@@ -60,6 +65,7 @@ FILES = (
     *("learning_curve.png", "latency.png", f"{HOUSE}/walk.mp4", f"{HOUSE}/path.png"),
 )
 MARKER = ".pixelgait-demo"  # only folders with it are replaced
+SHUTDOWN_S = 10.0  # of a ROS 2 process
 
 
 def demo(config: DemoConfig) -> None:
@@ -299,3 +305,47 @@ def _clear(out: Path) -> None:
         else:
             path.unlink()
     (out / MARKER).touch()
+
+
+def run_ros(bundle: str, out: Path, robot: list[str], controller: list[str]) -> None:
+    """Run robot and controller on a ROS domain of their own until the controller ends.
+
+    Args:
+        bundle: bundle that walks.
+        out: folder of their files.
+        robot: further arguments of pixelgait-sim.
+        controller: further arguments of pixelgait-run.
+
+    Raises:
+        UserError: if the controller stopped with a fault.
+    """
+    domain = OwnDomain()
+    environment = private_environment(domain.number, (out / "ros_log").resolve())
+    sim = [sys.executable, "-m", "pixelgait.sim.ros.node", "--out", str(out), *robot]
+    run = [sys.executable, "-m", "pixelgait.robot.ros.run", bundle, "--out", str(out), *controller]
+    simulated = _start(sim, environment)
+    try:
+        deciding = _start([*run, "--auto-arm"], environment)
+        try:
+            if deciding.wait():
+                raise UserError(f"the controller ended with exit code {deciding.returncode}")
+        finally:
+            _end(deciding)
+    finally:
+        _end(simulated)
+        domain.close()
+
+
+def _start(line: list[str], environment: dict[str, str]) -> subprocess.Popen[bytes]:
+    """Start a process in a session of its own: Ctrl-C reaches this process, which ends it."""
+    start = partial(die_with_parent, os.getpid())
+    return subprocess.Popen(line, env=environment, preexec_fn=start, start_new_session=True)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Terminate a process; it may still damp the robot and write its files."""
+    process.terminate()
+    try:
+        process.wait(SHUTDOWN_S)
+    except subprocess.TimeoutExpired:
+        process.kill()

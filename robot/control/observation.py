@@ -1,4 +1,4 @@
-"""Observation builder: IMU vector, goal vector and image bytes, for both levels."""
+"""Observation builder: IMU vector, goal vector and image bytes, for both levels; overlay."""
 
 from __future__ import annotations
 
@@ -37,6 +37,7 @@ _HOLES = (
     "what measured nothing takes the farthest of the next pixels left, right, above and below that "
     "measured; with none above, and beside none or only nearer ones than below, it is beyond range"
 )
+RED = np.array((255.0, 0.0, 0.0))  # of the attention overlay
 
 
 def imu_vector(reading: Reading) -> Array:
@@ -148,3 +149,21 @@ def _next_measured(depth: NDArray[np.float32]) -> NDArray[np.float32]:
     last = np.maximum.accumulate(columns, axis=1)
     padded = np.pad(depth, ((0, 0), (1, 0)), constant_values=np.nan)
     return np.asarray(np.take_along_axis(padded, last + 1, axis=1))
+
+
+def draw_attention(
+    image: NDArray[np.uint8], attention: NDArray[np.float32] | None, scale: int = 1
+) -> NDArray[np.uint8]:
+    """Draw a policy's image (H, W, C), red where attention (H', W') is high (IAP paper, figure 9).
+
+    Depth is drawn in grey, RGB-D by its colours. Returns (H scale, W scale, 3).
+    """
+    size = image.shape[1] * scale, image.shape[0] * scale
+    colours = np.repeat(image, 3, axis=2) if image.shape[2] == 1 else image[..., :3]
+    enlarged = cv2.resize(np.ascontiguousarray(colours), size, interpolation=cv2.INTER_NEAREST)
+    if attention is None:
+        return np.asarray(enlarged, dtype=np.uint8)
+    large = np.asarray(enlarged, np.float64)
+    strength = np.asarray(cv2.resize(attention, size, interpolation=cv2.INTER_NEAREST))
+    weight = 0.8 * (strength / max(float(strength.max()), 1e-9))[..., None]
+    return np.asarray((1.0 - weight) * large + weight * RED, dtype=np.uint8)

@@ -17,8 +17,7 @@ from pixelgait.robot.cli.provenance import head, settings
 from pixelgait.robot.errors import UserError, run_command
 from pixelgait.robot.files import json_bytes, write_atomic
 from pixelgait.robot.interface import Image, Reading
-from pixelgait.robot.profiling.comparison import format_comparison, read_report
-from pixelgait.robot.profiling.page import page
+from pixelgait.robot.profiling.latency_reports import format_comparison, page, read_report
 from pixelgait.robot.runtime.latency import LatencyProfiler, format_table
 from pixelgait.robot.runtime.realtime import request_priority
 from pixelgait.robot.runtime.timing import CacheWarmup, RateKeeper

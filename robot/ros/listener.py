@@ -15,21 +15,18 @@ from rclpy.qos import QoSProfile, ReliabilityPolicy
 from std_msgs.msg import Float64, Float64MultiArray, String
 
 from pixelgait.robot.bundle import Bundle
-from pixelgait.robot.control.observation import policy_image
+from pixelgait.robot.control.observation import draw_attention, policy_image
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.ros.common import ros2, topic_names
 from pixelgait.robot.ros.common.topic_names import NODE
 from pixelgait.robot.ros.links.camera import RosCamera, rgb_frame
 from pixelgait.robot.ros.monitoring import diagnostics
-from pixelgait.robot.runtime.attention_overlay import draw_attention
 from pixelgait.robot.spec import A1
 from pixelgait.robot.viewing.entries import (
     ANGLE,
-    CAMERA,
     ERROR,
     INFO,
     LATENCY,
-    LOG,
     LONGEST,
     PERIOD,
     TARGET,
@@ -126,7 +123,7 @@ class Listener:
         if self._problems.get(topic) == problem:
             return []
         self._problems[topic] = problem
-        return [Line(LOG, ros2.now_s(self._node), f"{topic}: {problem}", ERROR)]
+        return [Line(ros2.now_s(self._node), f"{topic}: {problem}", ERROR)]
 
     def _entries(self, topic: str, message: Any) -> Iterable[Entry]:
         now_s = ros2.now_s(self._node)
@@ -137,7 +134,7 @@ class Listener:
         if topic == ros2.ATTENTION:
             self._drawn_s = time.monotonic()
             pixels = rgb_frame(message, message.height, message.width)
-            return [Picture(CAMERA, ros2.seconds(message.header.stamp), pixels)]
+            return [Picture(ros2.seconds(message.header.stamp), pixels)]
         if topic in self._camera.topics:
             return self._plain(topic, message)
         if topic == diagnostics.TOPIC:
@@ -165,7 +162,7 @@ class Listener:
         if not complete or soon or now_s - self._drawn_s < ATTENDED_S:
             return []
         self._pictured_s, image = now_s, self._camera.image()
-        return [Picture(CAMERA, image.time_s, draw_attention(policy_image(image.pixels), None))]
+        return [Picture(image.time_s, draw_attention(policy_image(image.pixels), None))]
 
     def _diagnosed(self, message: Any, now_s: float) -> Iterator[Entry]:
         """Log lines of changed levels, and sensor ages."""
@@ -173,7 +170,7 @@ class Listener:
         for status in own:
             if self._levels.get(status.name, diagnostics.OK) != status.level:
                 level = LEVELS.get(status.level, ERROR)
-                yield Line(LOG, now_s, f"{status.name}: {status.message}", level)
+                yield Line(now_s, f"{status.name}: {status.message}", level)
             self._levels[status.name] = status.level
         values = {status.name.partition(": ")[2]: dict(_pairs(status)) for status in own}
         ages = {name: float(each["age_s"]) for name, each in values.items() if "age_s" in each}
@@ -188,9 +185,9 @@ def _pairs(status: Any) -> Iterator[tuple[str, str]]:
 def node_entries(topic: str, message: Any, now_s: float) -> Iterator[Entry]:
     """Entries of a status topic of the node."""
     if topic == topic_names.STATE:
-        yield Line(LOG, now_s, message.data, INFO)
+        yield Line(now_s, message.data, INFO)
     elif topic == topic_names.SENSORS:
-        yield Line(LOG, now_s, message.data, INFO if " is fresh" in message.data else WARN)
+        yield Line(now_s, message.data, INFO if " is fresh" in message.data else WARN)
     elif topic == topic_names.DISTANCE:
         yield goal_entry(now_s, message.data, math.nan)
     elif topic == topic_names.DECISION:

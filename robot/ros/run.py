@@ -20,8 +20,7 @@ from pixelgait.robot.errors import UserError, run_command
 from pixelgait.robot.files import require_writable
 from pixelgait.robot.recording.recorder import Recorder, require_recordable
 from pixelgait.robot.ros.address import parse_link
-from pixelgait.robot.runtime.realtime import lock_memory, pin, request_priority
-from pixelgait.robot.runtime.terminal import Terminal
+from pixelgait.robot.runtime.realtime import Terminal, lock_memory, pin, request_priority
 from pixelgait.robot.unitree.address import Go2
 
 ANSWER_S = 0.5  # for the response to a shutdown transition to arrive before the node is gone

@@ -22,7 +22,7 @@ from pixelgait.robot.files import require_writable
 from pixelgait.robot.recording.reader import Recording, read_recording
 from pixelgait.robot.recording.recorder import require_library
 from pixelgait.robot.recording.replay import recorded_bundle
-from pixelgait.robot.viewing.recorded import recorded_entries
+from pixelgait.robot.viewing.entries import recorded_entries
 from pixelgait.robot.viewing.rerun_viewer import RerunLog, saved, shown
 
 LIVE = "live"

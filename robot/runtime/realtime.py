@@ -1,4 +1,4 @@
-"""Real-time settings on Linux: priority, memory locking, cores, Python's lock and collector."""
+"""Real-time settings on Linux: priority, memory, cores, Python's lock; non-blocking stderr."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import gc
 import os
 import resource
 import sys
+import threading
 from collections.abc import Sequence
 from contextlib import suppress
 
@@ -17,6 +18,9 @@ MCL_CURRENT, MCL_FUTURE, MCL_ONFAULT = 1, 2, 4  # asm-generic/mman.h
 # the default of 5 ms a thread that works in bursts delays a control step by their length: bursts of
 # 3 ms made a sleep late by 2.9 ms (p90), and by 0.18 ms with this value.
 SWITCH_INTERVAL_S = 1e-4
+STDERR = 2
+CHUNK = 65536  # bytes from standard error, a pipe's default size (man 7 pipe)
+DRAIN_S = 0.5  # assumption: time to print what is left at the end
 
 
 def request_priority() -> str | None:
@@ -78,3 +82,34 @@ def freeze_collector() -> None:
     """Exempt all present objects from garbage collection, so that collections are short."""
     gc.collect()
     gc.freeze()
+
+
+class Terminal:
+    """Replaces standard error by a non-blocking pipe, which a thread empties to the real one.
+
+    ROS logs while it holds the interpreter lock (rclpy, `rclpy_logging_log`). With a paused
+    terminal (Ctrl-S) or a full pager a log line would block, and with it every thread: no command
+    would reach the robot. Writing to this pipe never blocks; what does not fit is lost.
+    """
+
+    def __init__(self) -> None:
+        if os.isatty(STDERR):  # for a pipe rcutils would omit colours
+            os.environ.setdefault("RCUTILS_COLORIZED_OUTPUT", "1")
+        self._outside = os.dup(STDERR)
+        self._emptied, filled = os.pipe()
+        os.set_blocking(filled, False)
+        os.dup2(filled, STDERR)
+        os.close(filled)
+        self._thread = threading.Thread(target=self._forward, name="terminal", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Restore standard error, and wait up to `DRAIN_S` for buffered lines."""
+        os.dup2(self._outside, STDERR)  # closes the pipe, so the thread ends
+        self._thread.join(DRAIN_S)
+
+    def _forward(self) -> None:
+        while data := os.read(self._emptied, CHUNK):
+            with suppress(OSError):  # the reader is gone
+                while data:
+                    data = data[os.write(self._outside, data) :]

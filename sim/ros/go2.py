@@ -18,8 +18,7 @@ from pixelgait.robot.rotation import heading, roll_pitch, to_base_frame
 from pixelgait.robot.spec import RobotSpec
 from pixelgait.robot.unitree import messages as go2
 from pixelgait.robot.unitree.dds import Bus, newest, sample_type
-from pixelgait.robot.unitree.driver import STATE
-from pixelgait.robot.unitree.robot_clock import raw_s
+from pixelgait.robot.unitree.driver import STATE, raw_s
 from pixelgait.robot.unitree.sender import COMMAND
 from pixelgait.robot.unitree.services import (
     CHECK_MODE,

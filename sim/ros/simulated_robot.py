@@ -16,7 +16,7 @@ from sensor_msgs.msg import CameraInfo
 
 from pixelgait.robot.interface import JointCommand, Reading
 from pixelgait.robot.ros.common import ros2
-from pixelgait.robot.ros.monitoring.camera_mount import MAX_MESSAGES, TF_STATIC, TFMessage
+from pixelgait.robot.ros.monitoring.camera_checks import MAX_MESSAGES, TF_STATIC, TFMessage
 from pixelgait.robot.rotation import heading, upright
 from pixelgait.robot.runtime.timing import RateKeeper
 from pixelgait.robot.spec import CameraMount, RobotSpec

@@ -16,10 +16,10 @@ from numpy.typing import ArrayLike, NDArray
 from tqdm import tqdm
 
 from pixelgait.robot.control.controller import Controller, ControlResult
+from pixelgait.robot.control.observation import draw_attention
 from pixelgait.robot.files import write_atomic
 from pixelgait.robot.interface import CONTROL_DT_S
 from pixelgait.robot.rotation import upright
-from pixelgait.robot.runtime.attention_overlay import draw_attention
 from pixelgait.robot.spec import Array, CameraMount, RobotSpec
 from pixelgait.sim.body.camera import Camera
 from pixelgait.sim.body.interface import BasePose, SimulatedBody

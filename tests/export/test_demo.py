@@ -38,7 +38,7 @@ from tests.conftest import alive, child_environment, children
 
 ROBOT_AND_CONTROLLER = """
 from pathlib import Path
-from pixelgait.export.demo.ros import run_ros
+from pixelgait.export.demo.demo import run_ros
 run_ros("iap", Path("."), [], ["--duration", "60"])
 """
 

@@ -19,9 +19,9 @@ from pixelgait.robot.safety.supervisor import SENSOR_TIMEOUTS
 from pixelgait.robot.spec import GO2
 from pixelgait.robot.unitree import driver as driver_module
 from pixelgait.robot.unitree import messages as go2
-from pixelgait.robot.unitree import motor_handover, sender, services
+from pixelgait.robot.unitree import sender, services
 from pixelgait.robot.unitree.driver import Go2Driver, Remote
-from pixelgait.robot.unitree.motor_handover import MotorHandover
+from pixelgait.robot.unitree.services import MotorHandover
 
 STIFF = JointCommand(0.0, GO2.default_pose_rad, GO2.kp_nm_per_rad, GO2.kd_nms_per_rad, np.zeros(12))
 SAID = r"a command on rt/lowcmd could not be sent: \[DDS_RETCODE_TIMEOUT\] A timeout has .*again"
@@ -77,7 +77,7 @@ def bus() -> FakeBus:
 @pytest.fixture
 def driver(bus: FakeBus, monkeypatch: pytest.MonkeyPatch) -> Go2Driver:
     """A driver that has the motors and receives no states."""
-    monkeypatch.setattr(motor_handover, "MotionSwitcher", FakeSwitcher)
+    monkeypatch.setattr(services, "MotionSwitcher", FakeSwitcher)
     monkeypatch.setattr(driver_module, "DISCOVERY_S", 0.0)
     monkeypatch.setattr(driver_module, "newest", lambda _: None)
     driver = Go2Driver(bus, GO2, time.time, Remote({}))  # type: ignore[arg-type]
@@ -348,7 +348,7 @@ def test_a_standing_robot_lies_down_before_its_motors_are_released(stands: bool)
 
 
 def test_a_robot_that_does_not_lie_down_keeps_its_motors(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(motor_handover, "DOWN_S", 0.2)
+    monkeypatch.setattr(services, "DOWN_S", 0.2)
     bus = SwitcherBus()
     bus.obeys = False
     said = r"the robot stands, and 'normal' does not lay it down \(.*not folded.*\): do so by its"
@@ -390,9 +390,9 @@ def test_nothing_is_written_to_a_robot_that_another_program_commands(
     bus: FakeBus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another controller would see a conflict, and damp the robot."""
-    monkeypatch.setattr(motor_handover, "MotionSwitcher", FakeSwitcher)
-    monkeypatch.setattr(motor_handover, "ALONE_S", 0.3)
-    monkeypatch.setattr(motor_handover, "POLL_S", 0.05)
+    monkeypatch.setattr(services, "MotionSwitcher", FakeSwitcher)
+    monkeypatch.setattr(services, "ALONE_S", 0.3)
+    monkeypatch.setattr(services, "POLL_S", 0.05)
     monkeypatch.setattr(driver_module, "newest", lambda _: None)
     made: list[str] = []
     bus.others = ["pixelgait-run (process 7 on host)"]
@@ -444,8 +444,8 @@ def test_another_writer_may_stay_as_long_after_the_release_as_before(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Laying the robot down takes its time, and one that has left is seen for 10 s."""
-    monkeypatch.setattr(motor_handover, "ALONE_S", 0.5)
-    monkeypatch.setattr(motor_handover, "POLL_S", 0.05)
+    monkeypatch.setattr(services, "ALONE_S", 0.5)
+    monkeypatch.setattr(services, "POLL_S", 0.05)
     bus = SwitcherBus()
     released_s = list[float]()
 

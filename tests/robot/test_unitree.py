@@ -35,8 +35,8 @@ from pixelgait.robot.unitree.driver import (
     B,
     Go2Driver,
     Remote,
+    TickClock,
 )
-from pixelgait.robot.unitree.robot_clock import TickClock
 from pixelgait.robot.unitree.services import SELECT_MODE, SWITCHER, Client, Request, Response
 from pixelgait.sim.ros.go2 import Go2Wire, motor_command
 

@@ -21,15 +21,14 @@ from mcap_ros2.decoder import DecoderFactory
 
 from pixelgait.robot.bundle import load_bundle
 from pixelgait.robot.control.controller import Decision, commanded
+from pixelgait.robot.control.observation import draw_attention
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.recording.messages import COMMAND, JOINTS, TYPES
 from pixelgait.robot.recording.reader import Recording, read_recording
 from pixelgait.robot.recording.replay import replayed
 from pixelgait.robot.rotation import heading
-from pixelgait.robot.runtime.attention_overlay import draw_attention
 from pixelgait.robot.spec import A1, LEGS
-from pixelgait.robot.viewing.entries import PLOTS, Entry, Line, Numbers, Picture
-from pixelgait.robot.viewing.recorded import recorded_entries
+from pixelgait.robot.viewing.entries import PLOTS, Entry, Line, Numbers, Picture, recorded_entries
 from pixelgait.robot.viewing.rerun_viewer import shown
 from tests import foxglove
 from tests.conftest import alive, child_environment

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pixelgait.robot.ros.monitoring import camera_mount
-from pixelgait.robot.ros.monitoring.camera_mount import CameraMountCheck
+from pixelgait.robot.ros.monitoring import camera_checks
+from pixelgait.robot.ros.monitoring.camera_checks import CameraMountCheck
 from pixelgait.robot.spec import A1
 from tests.ros import tf2_msgs
 from tests.ros.support import AUTO, Client, FakeRobot, Processes
@@ -70,7 +70,7 @@ def heard(monkeypatch: pytest.MonkeyPatch) -> Any:
         node = SimpleNamespace(
             create_subscription=lambda *_: SimpleNamespace(handle=handle, msg_type=None)
         )
-        monkeypatch.setattr(camera_mount, "TFMessage", object)
+        monkeypatch.setattr(camera_checks, "TFMessage", object)
         watch = CameraMountCheck(node, "base_link", A1.camera)
         named = tuple(frame for frame in frames if frame)  # images need not say
         return watch.problem(named), watch.unknown(named)
@@ -156,7 +156,7 @@ def tf2_processes(processes: Processes, with_tf2: dict[str, str]) -> Processes:
 
 PUBLISH = """
 import sys, time
-from pixelgait.robot.ros.monitoring.camera_mount import MAX_MESSAGES, TF_STATIC, TFMessage
+from pixelgait.robot.ros.monitoring.camera_checks import MAX_MESSAGES, TF_STATIC, TFMessage
 from pixelgait.robot.ros.common import ros2
 from geometry_msgs.msg import TransformStamped
 
@@ -219,7 +219,7 @@ def test_the_simulated_robot_publishes_its_cameras_mount(
 def test_a_published_mount_is_reported_as_not_checked_without_tf2_msgs(
     processes: Processes, with_tf2: dict[str, str], iap_bundle: Path
 ) -> None:
-    if camera_mount.TFMessage is not None:
+    if camera_checks.TFMessage is not None:
         pytest.skip("tf2_msgs is installed")
     plain = dict(processes.environment)
     processes.environment |= {

@@ -12,7 +12,7 @@ import cv2
 import numpy as np
 import pytest
 
-from pixelgait.export.demo.ros import run_ros
+from pixelgait.export.demo.demo import run_ros
 from pixelgait.robot.ros.commands.goal import Progress
 from pixelgait.robot.rotation import heading
 from pixelgait.sim.scenes import Pose

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from pixelgait.robot.cli.provenance import head
+from pixelgait.robot.control.observation import draw_attention
 from pixelgait.robot.files import json_bytes, write_atomic
 from pixelgait.robot.interface import Image
 from pixelgait.robot.ros.common import ros2
 from pixelgait.robot.ros.monitoring.diagnostics import MAX_MISSES
-from pixelgait.robot.runtime.attention_overlay import draw_attention
 from pixelgait.robot.runtime.control_loop import ControlLoop
 from pixelgait.robot.runtime.latency import format_table
 
