@@ -205,7 +205,7 @@ def _load(folder: Path, spec: RobotSpec | None) -> Bundle:
     spec = spec or find_robot(contract["robot"])
     if contract["robot"] != spec.name:
         raise UserError(f"made for robot '{contract['robot']}', not for '{spec.name}'")
-    graphs = open_graphs(folder)
+    graphs = {name: _open(folder / name) for name in (HIGH_LEVEL, LOW_LEVEL)}
     bundle = Bundle(folder, contract, spec, graphs)
     check_agreement(contract, spec, bundle.image_shape)
     check_tensors(contract["graphs"], graphs, bundle.image_shape)
@@ -219,15 +219,6 @@ def single_thread_session(model: bytes) -> ort.InferenceSession:
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.log_severity_level = 3
     return ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
-
-
-def open_graphs(folder: Path) -> Graphs:
-    """Open both graphs of a bundle.
-
-    Raises:
-        BundleError: if onnxruntime cannot load one.
-    """
-    return {name: _open(folder / name) for name in (HIGH_LEVEL, LOW_LEVEL)}
 
 
 def _open(path: Path) -> ort.InferenceSession:

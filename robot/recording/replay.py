@@ -62,11 +62,7 @@ def report(config: ReplayConfig) -> None:
     require_library()
     check_outputs(("json", config.json), inputs=[config.recording, *_bundle_files(config.bundle)])
     recording = read_recording(config.recording)
-    if config.bundle is not None:
-        bundle = load_bundle(config.bundle)
-    else:
-        with tempfile.TemporaryDirectory() as folder:
-            bundle = recorded_bundle(recording, Path(folder))
+    bundle = recorded_bundle(recording) if config.bundle is None else load_bundle(config.bundle)
     figures = replay(recording, bundle)
     print(format_figures(figures))
     if config.json is not None:
@@ -82,17 +78,18 @@ def _bundle_files(name: str | None) -> list[Path]:
     return [folder / file for folder in folders for file in (CONTRACT, *FILES)]
 
 
-def recorded_bundle(recording: Recording, folder: Path) -> Bundle:
-    """Load the bundle in a recording, by way of `folder`.
+def recorded_bundle(recording: Recording) -> Bundle:
+    """Load the bundle in a recording.
 
     Raises:
         UserError: if there is none, or it cannot be used here.
     """
-    for name in (CONTRACT, *FILES):
-        if name not in recording.files:
-            raise UserError(f"{recording.path}: the recording lacks {name}, name a --bundle")
-        (folder / name).write_bytes(recording.files[name])
-    return load_bundle(folder)
+    with tempfile.TemporaryDirectory() as folder:
+        for name in (CONTRACT, *FILES):
+            if name not in recording.files:
+                raise UserError(f"{recording.path}: the recording lacks {name}, name a --bundle")
+            (Path(folder) / name).write_bytes(recording.files[name])
+        return load_bundle(folder)
 
 
 @dataclass(frozen=True, slots=True)

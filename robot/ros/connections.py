@@ -180,29 +180,19 @@ def _driver(
 
 def _go2(address: Go2, node: Any, bundle: Bundle, operator: Operator) -> Driver:
     """The driver of a Go2, whose remote control is an operator, too."""
+    from pixelgait.robot.unitree import driver as go2
     from pixelgait.robot.unitree.dds import Bus
-    from pixelgait.robot.unitree.driver import (
-        ARM,
-        LIE_DOWN,
-        STAND_UP,
-        STOP,
-        WALK,
-        Go2Driver,
-        Remote,
-    )
 
-    remote = Remote(
-        {
-            STOP: lambda: operator.emergency_stop("remote control"),
-            ARM: operator.arm,
-            STAND_UP: operator.stand_up,
-            WALK: operator.walk,
-            LIE_DOWN: operator.lie_down,
-        }
-    )
+    commands = {
+        go2.STOP: lambda: operator.emergency_stop("remote control"),
+        go2.ARM: operator.arm,
+        go2.STAND_UP: operator.stand_up,
+        go2.WALK: operator.walk,
+        go2.LIE_DOWN: operator.lie_down,
+    }
     bus = Bus(address)
     try:
-        return Go2Driver(bus, bundle.spec, partial(ros2.now_s, node), remote)
+        return go2.Go2Driver(bus, bundle.spec, partial(ros2.now_s, node), go2.Remote(commands))
     except BaseException:  # a process can open a domain only once
         bus.close()
         raise

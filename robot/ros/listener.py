@@ -22,31 +22,13 @@ from pixelgait.robot.ros.common.topic_names import NODE
 from pixelgait.robot.ros.links.camera import RosCamera, rgb_frame
 from pixelgait.robot.ros.monitoring import diagnostics
 from pixelgait.robot.spec import A1
-from pixelgait.robot.viewing.entries import (
-    ANGLE,
-    ERROR,
-    INFO,
-    LATENCY,
-    LONGEST,
-    PERIOD,
-    TARGET,
-    WARN,
-    Entry,
-    Line,
-    Numbers,
-    Picture,
-    ages_entry,
-    command_entry,
-    duration_entry,
-    goal_entry,
-    joint_entries,
-)
+from pixelgait.robot.viewing import entries as view
 
 PLAIN_SHAPE = (240, 320, 3)  # of camera images without a bundle
 ATTENDED_S = 2.0  # plain images are hidden for so long after one with attention; assumption
 SPIN_S = 0.05
 FRAME_S = 0.1  # between images
-LEVELS = {diagnostics.OK: INFO, diagnostics.WARN: WARN}  # others are errors
+LEVELS = {diagnostics.OK: view.INFO, diagnostics.WARN: view.WARN}  # others are errors
 FOREIGN = "unexpected content: published by another program or version?"
 # Best effort, so that the controller never waits for this node; half a second of commands.
 EVERY_COMMAND = QoSProfile(depth=50, reliability=ReliabilityPolicy.BEST_EFFORT)
@@ -74,7 +56,7 @@ class Listener:
 
     def __init__(
         self,
-        write: Callable[[Iterable[Entry]], None],
+        write: Callable[[Iterable[view.Entry]], None],
         bundle: Bundle | None,
         context: Any = None,
     ) -> None:
@@ -118,30 +100,30 @@ class Listener:
             entries = self._problem(topic, FOREIGN)
         self._write(entries)
 
-    def _problem(self, topic: str, problem: str) -> list[Entry]:
+    def _problem(self, topic: str, problem: str) -> list[view.Entry]:
         """Log line of a topic's problem, once until it changes."""
         if self._problems.get(topic) == problem:
             return []
         self._problems[topic] = problem
-        return [Line(ros2.now_s(self._node), f"{topic}: {problem}", ERROR)]
+        return [view.Line(ros2.now_s(self._node), f"{topic}: {problem}", view.ERROR)]
 
-    def _entries(self, topic: str, message: Any) -> Iterable[Entry]:
+    def _entries(self, topic: str, message: Any) -> Iterable[view.Entry]:
         now_s = ros2.now_s(self._node)
         if topic == ros2.JOINT_STATES:
-            return self._joints(ANGLE, message)
+            return self._joints(view.ANGLE, message)
         if topic in (ros2.JOINT_COMMAND, ros2.SHADOW_COMMAND):
-            return self._joints(TARGET, message)
+            return self._joints(view.TARGET, message)
         if topic == ros2.ATTENTION:
             self._drawn_s = time.monotonic()
             pixels = rgb_frame(message, message.height, message.width)
-            return [Picture(ros2.seconds(message.header.stamp), pixels)]
+            return [view.Picture(ros2.seconds(message.header.stamp), pixels)]
         if topic in self._camera.topics:
             return self._plain(topic, message)
         if topic == diagnostics.TOPIC:
             return self._diagnosed(message, now_s)
         return node_entries(topic.removeprefix(f"{NODE}/"), message, now_s)
 
-    def _joints(self, what: str, message: Any) -> list[Numbers]:
+    def _joints(self, what: str, message: Any) -> list[view.Numbers]:
         """Entries of joint angles or targets; a damped robot has no targets.
 
         Raises:
@@ -153,58 +135,59 @@ class Listener:
             if len(message.name) != len(message.position):
                 raise UserError("joint states need one position for every name")
             angles = np.asarray(message.position)[order]
-        return joint_entries(self._spec, what, ros2.seconds(message.header.stamp), angles)
+        return view.joint_entries(self._spec, what, ros2.seconds(message.header.stamp), angles)
 
-    def _plain(self, topic: str, message: Any) -> list[Picture]:
+    def _plain(self, topic: str, message: Any) -> list[view.Picture]:
         """The camera's image, unless one with attention was published recently."""
         complete, now_s = self._camera.put(topic, message), time.monotonic()
         soon = now_s - self._pictured_s < FRAME_S
         if not complete or soon or now_s - self._drawn_s < ATTENDED_S:
             return []
         self._pictured_s, image = now_s, self._camera.image()
-        return [Picture(image.time_s, draw_attention(policy_image(image.pixels), None))]
+        return [view.Picture(image.time_s, draw_attention(policy_image(image.pixels), None))]
 
-    def _diagnosed(self, message: Any, now_s: float) -> Iterator[Entry]:
+    def _diagnosed(self, message: Any, now_s: float) -> Iterator[view.Entry]:
         """Log lines of changed levels, and sensor ages."""
         own = [status for status in message.status if status.name.startswith(self._own)]
         for status in own:
             if self._levels.get(status.name, diagnostics.OK) != status.level:
-                level = LEVELS.get(status.level, ERROR)
-                yield Line(now_s, f"{status.name}: {status.message}", level)
+                level = LEVELS.get(status.level, view.ERROR)
+                yield view.Line(now_s, f"{status.name}: {status.message}", level)
             self._levels[status.name] = status.level
         values = {status.name.partition(": ")[2]: dict(_pairs(status)) for status in own}
         ages = {name: float(each["age_s"]) for name, each in values.items() if "age_s" in each}
         if ages:
-            yield ages_entry(now_s, ages)
+            yield view.ages_entry(now_s, ages)
 
 
 def _pairs(status: Any) -> Iterator[tuple[str, str]]:
     return ((value.key, value.value) for value in status.values)
 
 
-def node_entries(topic: str, message: Any, now_s: float) -> Iterator[Entry]:
+def node_entries(topic: str, message: Any, now_s: float) -> Iterator[view.Entry]:
     """Entries of a status topic of the node."""
     if topic == topic_names.STATE:
-        yield Line(now_s, message.data, INFO)
+        yield view.Line(now_s, message.data, view.INFO)
     elif topic == topic_names.SENSORS:
-        yield Line(now_s, message.data, INFO if " is fresh" in message.data else WARN)
+        level = view.INFO if " is fresh" in message.data else view.WARN
+        yield view.Line(now_s, message.data, level)
     elif topic == topic_names.DISTANCE:
-        yield goal_entry(now_s, message.data, math.nan)
+        yield view.goal_entry(now_s, message.data, math.nan)
     elif topic == topic_names.DECISION:
         speed, yaw_rate, duration_s = message.data
-        yield command_entry(now_s, speed, yaw_rate)
-        yield duration_entry(now_s, duration_s)
+        yield view.command_entry(now_s, speed, yaw_rate)
+        yield view.duration_entry(now_s, duration_s)
     else:
         yield from _latency(message, now_s)
 
 
-def _latency(message: Any, now_s: float) -> Iterator[Numbers]:
+def _latency(message: Any, now_s: float) -> Iterator[view.Numbers]:
     """Latencies of the last second: a row per stage, the last is the period; see `LatencyTopic`."""
     (*stages, _), columns = (dimension.label.split(",") for dimension in message.layout.dim)
     table = np.reshape(message.data, (len(stages) + 1, len(columns)))
     titles = [column.replace("_us", " [us]") for column in columns]
-    yield Numbers(PERIOD, now_s, tuple(titles), tuple(table[-1].tolist()))
-    for path, column in ((LATENCY, "p99_us"), (LONGEST, "max_us")):
+    yield view.Numbers(view.PERIOD, now_s, tuple(titles), tuple(table[-1].tolist()))
+    for path, column in ((view.LATENCY, "p99_us"), (view.LONGEST, "max_us")):
         i = columns.index(column)
         names = tuple(f"{stage} {titles[i]}" for stage in stages)
-        yield Numbers(path, now_s, names, tuple(table[:-1, i].tolist()))
+        yield view.Numbers(path, now_s, names, tuple(table[:-1, i].tolist()))

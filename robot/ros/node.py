@@ -15,8 +15,14 @@ from pixelgait.robot.ros.common import ros2
 from pixelgait.robot.ros.common.topic_names import NODE
 from pixelgait.robot.ros.connections import Connections
 from pixelgait.robot.ros.monitoring.diagnostics import PERIOD_S, Diagnostics
-from pixelgait.robot.ros.monitoring.report import AttentionTopic, busy_computer, report
-from pixelgait.robot.ros.monitoring.status_topics import DecisionTopic, LatencyTopic, StatusTopics
+from pixelgait.robot.ros.monitoring.status_topics import (
+    AttentionTopic,
+    DecisionTopic,
+    LatencyTopic,
+    StatusTopics,
+    busy_computer,
+    report,
+)
 from pixelgait.robot.ros.parameters import DRIVER_TIMEOUT, NodeOptions, Parameters
 from pixelgait.robot.runtime.control_loop import (
     MAX_DECISION_BYTES,

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -100,24 +101,16 @@ class Parameters:
         self._node, self._sensors, self._address = node, options.sensors, options.address
         bundle, sensor_timeouts = options.bundle, options.sensor_timeouts()
         self.sensor_timeouts: dict[str, SensorTimeouts] = {}
-        fixed = ParameterDescriptor(
-            description="Folder of the policy bundle, or the name of a shipped one.", read_only=True
-        )
-        stamped = ParameterDescriptor(
-            description="cmd_vel is a TwistStamped instead of a Twist.", read_only=True
-        )
-        checks = ParameterDescriptor(
-            description="Refuse a camera whose camera_info or mount does not fit the policy."
-        )
-        base = ParameterDescriptor(
-            description="The robot's base frame, of odom's poses and the camera's mount.",
-            read_only=True,
-        )
+        fixed = "Folder of the policy bundle, or the name of a shipped one."
+        stamped = "cmd_vel is a TwistStamped instead of a Twist."
+        checks = "Refuse a camera whose camera_info or mount does not fit the policy."
+        base = "The robot's base frame, of odom's poses and the camera's mount."
+        described = partial(ParameterDescriptor, read_only=True)
         try:
-            given = node.declare_parameter("bundle", bundle, fixed).value
-            node.declare_parameter(STAMPED, False, stamped)
-            node.declare_parameter(CHECKS_CAMERA, True, checks)
-            node.declare_parameter(BASE_FRAME, "base_link", base)
+            given = node.declare_parameter("bundle", bundle, described(description=fixed)).value
+            node.declare_parameter(STAMPED, False, described(description=stamped))
+            node.declare_parameter(CHECKS_CAMERA, True, ParameterDescriptor(description=checks))
+            node.declare_parameter(BASE_FRAME, "base_link", described(description=base))
             for topic, sensor in self._sensors.items():
                 for (level, follows), seconds in zip(
                     HEALTH_LEVELS.items(), sensor_timeouts[sensor], strict=True

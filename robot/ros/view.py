@@ -6,7 +6,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,11 +14,11 @@ from typing import Annotated
 
 import tyro
 
-from pixelgait.robot.bundle import Bundle, load_bundle
+from pixelgait.robot.bundle import load_bundle
 from pixelgait.robot.cli.options import parse
 from pixelgait.robot.errors import UserError, run_command
 from pixelgait.robot.files import require_writable
-from pixelgait.robot.recording.reader import Recording, read_recording
+from pixelgait.robot.recording.reader import read_recording
 from pixelgait.robot.recording.recorder import require_library
 from pixelgait.robot.recording.replay import recorded_bundle
 from pixelgait.robot.viewing.entries import recorded_entries
@@ -80,7 +79,7 @@ def show_recording(config: ViewConfig) -> None:
     """Show all of a recording at once."""
     require_library()
     recording = read_recording(Path(config.source))
-    bundle = _bundle(config, recording)
+    bundle = recorded_bundle(recording) if config.bundle is None else load_bundle(config.bundle)
     require_display(config)
     with _viewer(config.save) as (log, window):
         log.write(recorded_entries(recording, bundle))
@@ -119,13 +118,6 @@ def _viewer(save: Path | None) -> Iterator[tuple[RerunLog, subprocess.Popen[byte
     with saved(save) as log:
         yield log, None
     print(f"wrote {save}")
-
-
-def _bundle(config: ViewConfig, recording: Recording) -> Bundle:
-    if config.bundle is not None:
-        return load_bundle(config.bundle)
-    with tempfile.TemporaryDirectory() as folder:
-        return recorded_bundle(recording, Path(folder))
 
 
 if __name__ == "__main__":

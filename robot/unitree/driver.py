@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from threading import Event
 
@@ -16,7 +16,6 @@ from pixelgait.robot.spec import Array, RobotSpec
 from pixelgait.robot.unitree import messages as go2
 from pixelgait.robot.unitree.address import SENSOR
 from pixelgait.robot.unitree.dds import Bus, newest, sample_type
-from pixelgait.robot.unitree.messages import Record
 from pixelgait.robot.unitree.sender import COMMAND, CommandSender
 from pixelgait.robot.unitree.services import MotorHandover
 
@@ -227,12 +226,27 @@ class Go2Driver:
         """Battery, temperatures, lost packets and late commands, for the diagnostics."""
         if self._state is None:
             return {}
-        known = health(self._state, self._spec.joint_names)
-        return {**known, "late_commands": f"{self._sender.pace()['late']:.0f}"}
+        state = self._state
+        motors = state["motor_state"][: len(self._spec.joint_names)]
+        return {
+            "battery_percent": str(state["bms_state"]["soc"]),
+            "battery_v": f"{state['power_v']:.1f}",
+            "hottest_motor_deg_c": str(motors["temperature"].max()),
+            "lost_packets": str(motors["lost"].sum()),
+            "late_commands": f"{self._sender.pace()['late']:.0f}",
+        }
 
     def motor_warning(self) -> str | None:
         """A warning about a low battery, a hot motor, or both; None if all is well."""
-        return None if self._state is None else motor_warning(self._state, self._spec.joint_names)
+        if self._state is None:
+            return None
+        found, joints = [], self._spec.joint_names
+        if (charge := int(self._state["bms_state"]["soc"])) < LOW_PERCENT:
+            found.append(f"battery at {charge} %")
+        heats = self._state["motor_state"]["temperature"][: len(joints)]
+        if (heat := int(heats.max())) >= HOT_DEG_C:
+            found.append(f"{joints[int(heats.argmax())]} has {heat} deg C")
+        return ", ".join(found) or None
 
     def pace(self) -> Mapping[str, float]:
         """Counts of due and late commands at 500 Hz."""
@@ -241,28 +255,6 @@ class Go2Driver:
     def send(self, command: JointCommand) -> None:
         """Send a command, see `CommandSender.send`; raises a UserError if that fails."""
         self._sender.send(command)
-
-
-def health(state: Record, joints: Sequence[str]) -> Mapping[str, str]:
-    """Battery, temperatures and lost packets of an rt/lowstate, for a robot with these joints."""
-    motors = state["motor_state"][: len(joints)]
-    return {
-        "battery_percent": str(state["bms_state"]["soc"]),
-        "battery_v": f"{state['power_v']:.1f}",
-        "hottest_motor_deg_c": str(motors["temperature"].max()),
-        "lost_packets": str(motors["lost"].sum()),
-    }
-
-
-def motor_warning(state: Record, joints: Sequence[str]) -> str | None:
-    """A warning about a low battery, a hot motor, or both; None if all is well."""
-    found = []
-    if (charge := int(state["bms_state"]["soc"])) < LOW_PERCENT:
-        found.append(f"battery at {charge} %")
-    heats = state["motor_state"]["temperature"][: len(joints)]
-    if (heat := int(heats.max())) >= HOT_DEG_C:
-        found.append(f"{joints[int(heats.argmax())]} has {heat} deg C")
-    return ", ".join(found) or None
 
 
 class Remote:

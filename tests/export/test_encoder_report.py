@@ -6,8 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from pixelgait.export.encoder_profile.command import EncoderProfileConfig, profile_encoders
-from pixelgait.export.encoder_profile.report import EncoderRow, findings, slope, summary
+from pixelgait.export.encoder_profile.command import (
+    EncoderProfileConfig,
+    EncoderRow,
+    findings,
+    profile_encoders,
+    slope,
+    summary,
+)
 from pixelgait.robot.cli.options import parse
 from pixelgait.robot.errors import UserError
 from tests.conftest import Command

@@ -21,7 +21,7 @@ import torch
 from numpy.typing import NDArray
 
 from docs.figures.studies.performer import in_turns
-from pixelgait.export.encoder_profile.report import format_machine
+from pixelgait.export.encoder_profile.command import format_machine
 from pixelgait.export.markdown_sections import (
     require_markers,
     table_head,

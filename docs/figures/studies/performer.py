@@ -17,8 +17,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from pixelgait.export.encoder_profile.command import PATCHES, SIZES
-from pixelgait.export.encoder_profile.report import format_machine
+from pixelgait.export.encoder_profile.command import PATCHES, SIZES, format_machine
 from pixelgait.export.markdown_sections import (
     require_markers,
     table_head,

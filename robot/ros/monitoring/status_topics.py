@@ -1,25 +1,39 @@
-"""Status topics of the node: state, sensor health, decisions and latency."""
+"""Status topics of the node: state, sensor health, decisions, attention, latency; final report."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import io
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from std_msgs.msg import Float64MultiArray, MultiArrayDimension, String
 
+from pixelgait.robot.cli.provenance import head
 from pixelgait.robot.control.controller import commanded
+from pixelgait.robot.control.observation import draw_attention
+from pixelgait.robot.files import json_bytes, write_atomic
 from pixelgait.robot.interface import Image
 from pixelgait.robot.recording.recorder import Recorder
 from pixelgait.robot.ros.common import ros2
 from pixelgait.robot.ros.common.topic_names import DECISION, LATENCY, SENSORS, STATE, TOPICS
+from pixelgait.robot.ros.monitoring.diagnostics import MAX_MISSES
 from pixelgait.robot.runtime.control_loop import DEACTIVATED, ControlLoop
-from pixelgait.robot.runtime.latency import STAGES, Histogram, LatencyProfiler, percentile_ns
+from pixelgait.robot.runtime.latency import (
+    STAGES,
+    Histogram,
+    LatencyProfiler,
+    format_table,
+    percentile_ns,
+)
 from pixelgait.robot.safety.supervisor import CAMERA, SensorHealth
 
 DECISION_COLUMNS = ("speed_m_per_s", "yaw_rate_rad_per_s", "duration_s")
 LATENCY_COLUMNS = {"p50_us": 0.5, "p99_us": 0.99, "max_us": 1.0}
+OVERLAY_PIXELS = 256  # of the longer side: 192 KiB, below what Fast DDS loses
 
 
 class StatusTopics:
@@ -135,3 +149,97 @@ class LatencyTopic:
         # A profiler that was reset has counted less than before.
         new = counts - before if (counts >= before).all() else counts
         return [percentile_ns(new, fraction) / 1e3 for fraction in LATENCY_COLUMNS.values()]
+
+
+class AttentionTopic:
+    """Publishes the image of the newest decision with its attention, if there is a subscriber."""
+
+    def __init__(self, node: Any) -> None:
+        self._publisher = node.create_publisher(ros2.Image, ros2.ATTENTION, ros2.COMMAND_QOS)
+        self._drawn: Image | None = None
+
+    def publish(self, loop: ControlLoop) -> None:
+        """Draw and publish the newest decision, once."""
+        newest = loop.decisions.newest
+        if newest is None or not self._publisher.get_subscription_count():
+            return
+        image, decision = newest
+        if image is self._drawn or decision.attention is None:
+            return
+        self._drawn = image
+        scale = max(1, OVERLAY_PIXELS // max(image.pixels.shape[:2]))
+        pixels = draw_attention(image.pixels, decision.attention, scale)
+        self._publisher.publish(ros2.image_message(round(image.time_s * 1e9), "camera", pixels))
+
+
+def busy_computer(steps: int, misses: int) -> str | None:
+    """That this computer is too busy and the remedy, or None.
+
+    Judged by its load over the last minute, and by the loop's share of missed deadlines.
+    """
+    load, cores = os.getloadavg()[0], len(os.sched_getaffinity(0))
+    if load <= cores and misses <= MAX_MISSES * steps:
+        return None
+    found = f"load {load:.1f} on {cores} cores, {misses} of {steps} deadlines missed"
+    return f"the computer is too busy ({found}): end other programs, see docs/robot/timing.md"
+
+
+def report(
+    loop: ControlLoop,
+    contract: Mapping[str, Any],
+    settings: Mapping[str, Any],
+    pace: Mapping[str, float],
+    out: Path | None,
+) -> str | None:
+    """Write the files, if there is a folder for them, then print the latency table.
+
+    `settings` are the command's options, `pace` counts the commands that a driver repeats by
+    itself. Returns a message if something could not be written, else None.
+    """
+    latency = {
+        **head("pixelgait-run"),
+        "settings": dict(settings),
+        **loop.profiler.report(contract),
+    }
+    if pace:
+        latency["repeated_commands"] = dict(pace)
+    lines, problem = [format_table(latency)], None
+    try:
+        for path in [] if out is None else _write(loop, latency, out):
+            lines.append(f"wrote {path}")
+    except OSError as error:
+        problem = f"{error.filename or out}: the report cannot be written ({error.strerror})"
+    try:
+        print("\n".join(lines), flush=True)
+    except BrokenPipeError:  # the reader has closed the pipe
+        return problem
+    except OSError as error:
+        why = f"standard output: the report cannot be written ({error.strerror})"
+        return f"{problem}; {why}" if problem else why
+    return problem
+
+
+def _write(loop: ControlLoop, latency: dict[str, Any], out: Path) -> Iterator[Path]:
+    """Write the files of --out; yields each path after it was written."""
+    files = {"latency.json": json_bytes(latency)}
+    if loop.decisions:
+        files["decisions.npz"] = _decisions(loop)
+    for name, data in files.items():
+        write_atomic(out / name, data)
+        yield out / name
+
+
+def _decisions(loop: ControlLoop) -> bytes:
+    """All decisions as an npz archive: times, images, latents and, if there is one, attention."""
+    decisions = list(loop.decisions)
+    arrays: dict[str, Any] = {
+        "time_s": [image.time_s for image, _ in decisions],
+        "images": [image.pixels for image, _ in decisions],
+        "latent": [decision.latent for _, decision in decisions],
+        "duration_steps": [decision.duration_steps for _, decision in decisions],
+    }
+    if attention := [each.attention for _, each in decisions if each.attention is not None]:
+        arrays["attention"] = attention
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, **arrays)
+    return buffer.getvalue()
