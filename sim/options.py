@@ -10,8 +10,7 @@ from typing import Annotated, ClassVar
 from pixelgait.robot.cli.options import Range, Workers
 from pixelgait.robot.errors import UserError
 from pixelgait.sim.body.faults import Fault, parse_faults
-from pixelgait.sim.body.measured_delays import make_randomisation
-from pixelgait.sim.body.randomisation import Randomisation
+from pixelgait.sim.body.randomisation import Randomisation, make_randomisation
 from pixelgait.sim.scenes.registry import MEDIUM, is_graded, make_scene
 from pixelgait.sim.workers.process_pool import Pool, WorkerPool
 from pixelgait.sim.workers.ray_pool import Argument, ClusterPool

@@ -24,7 +24,6 @@ FILES = [
     *(ROBOT / f"{name}.py" for name in ("files", "errors", "spec")),
     *(ROBOT / "recording" / f"{name}.py" for name in ("recorder", "writer")),
     ROOT / "sim" / "ros" / "joint_topics.py",
-    ROOT / "sim" / "ros" / "ros2_control.py",
 ]
 # Descriptions of parameters, what contracts say, XML; what only a programming error would say, or
 # training.

@@ -28,7 +28,7 @@ from pixelgait.sim.body.faults import require_camera, require_time
 from pixelgait.sim.options import DisturbanceOptions, SceneOptions, WorkerOptions, check_film
 from pixelgait.sim.scenes.flat import FlatGround
 from pixelgait.sim.scenes.registry import Move, moved_scene
-from pixelgait.sim.scenes.rough import Rough
+from pixelgait.sim.scenes.uneven_ground import Rough
 from pixelgait.sim.world.scene import Scene
 from pixelgait.sim.world.seeds import FIRST_EVALUATION_SEED, TRAINING, VALIDATION, ranges_of
 

@@ -52,8 +52,7 @@ from pixelgait.robot.files import file_sha256
 from pixelgait.robot.interface import CONTROL_DT_S
 from pixelgait.robot.spec import A1, find_robot
 from pixelgait.sim.body.faults import parse_faults, require_camera, require_time
-from pixelgait.sim.body.measured_delays import make_randomisation
-from pixelgait.sim.body.randomisation import Randomisation
+from pixelgait.sim.body.randomisation import Randomisation, make_randomisation
 from pixelgait.sim.engines.registry import find_simulator, simulators
 from pixelgait.sim.options import SceneOptions, WorkerOptions, check_film
 from pixelgait.sim.scenes.registry import is_graded, moved_scene

@@ -49,7 +49,7 @@ from pixelgait.robot.cli.processes import announced_interrupt, interrupt_later
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import locked, require_writable, write_atomic
 from pixelgait.robot.spec import Array
-from pixelgait.sim.body.measured_delays import require_camera
+from pixelgait.sim.body.randomisation import require_camera
 from pixelgait.sim.scenes.registry import moved_scene
 from pixelgait.sim.workers.process_pool import Pool
 

@@ -124,9 +124,8 @@ class RolloutWorker:
     def _run_at_once(self, jobs: Sequence[Job]) -> list[list[Episode]]:
         """All robots of all candidates in one batch; a suspect episode is repeated alone."""
         from pixelgait.sim.batched.controller import stacked
-        from pixelgait.sim.batched.episodes import run_batch
         from pixelgait.sim.batched.mujoco_batch import MuJoCoBatch  # MuJoCo may not be installed
-        from pixelgait.sim.batched.tasks import batch_of
+        from pixelgait.sim.batched.tasks import batch_of, run_batch
 
         candidates = [self._policy(job.weights, job.normaliser)[1] for job in jobs]
         rows = [(i, seed) for i, job in enumerate(jobs) for seed in job.seeds]

@@ -14,9 +14,8 @@ from pixelgait.robot.control.low_level import LOW_LEVEL_WEIGHTS, LinearLowLevel
 from pixelgait.robot.safety.supervisor import Supervisor
 from pixelgait.robot.spec import RobotSpec
 from pixelgait.sim.batched.controller import stacked
-from pixelgait.sim.batched.episodes import run_batch
 from pixelgait.sim.batched.mujoco_batch import MuJoCoBatch
-from pixelgait.sim.batched.tasks import FollowBatch
+from pixelgait.sim.batched.tasks import FollowBatch, run_batch
 from pixelgait.sim.body.interface import SimulatedBody
 from pixelgait.sim.body.legged_body import LeggedBody
 from pixelgait.sim.engines.registry import make_body

@@ -12,7 +12,7 @@ Different on purpose, since a policy must not depend on one engine's contacts:
 * The feet's friction applies to all links; in PyBullet every link has its own.
 * PyBullet damps the base's velocity by 4 % per second; MuJoCo does not.
 * A scanned house's triangles are only rendered: robots collide with boxes over the blocked cells of
-  its maps (`sim.scenes.houses.collision_boxes`).
+  its maps (`sim.scenes.houses.gibson`).
 * Images are cast with one ray per pixel at the scene's shapes: no OpenGL, equal on every machine.
   Textures and light are PyBullet's; colours differ where a ray meets an edge, and by a level or two
   on height fields. A mesh's triangles are lit as flat ones, whatever its normals.

@@ -1,31 +1,38 @@
-"""Scene in MuJoCo: layout, moving shapes and camera images."""
+"""Scene in MuJoCo: layout, moving shapes and camera images with one ray per pixel.
+
+Images are cast without OpenGL, so they are the same on every machine.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
 
+import cv2
 import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
 from pixelgait.robot.control.observation import rgbd
 from pixelgait.robot.rotation import upright
-from pixelgait.sim.body.camera import Camera
+from pixelgait.robot.spec import Array
+from pixelgait.sim.body.camera import FAR_M, Camera
 from pixelgait.sim.body.interface import BasePose
-from pixelgait.sim.engines.mujoco_camera import (
-    Paint,
-    TiledTextures,
-    cast_both,
-    cast_image,
-    cast_with_appearance,
-)
-from pixelgait.sim.engines.mujoco_mesh import MeshTexture
-from pixelgait.sim.engines.mujoco_model import scene_geom, wxyz
-from pixelgait.sim.rendering.geometry import FOREIGN
+from pixelgait.sim.engines.mujoco_model import SCENE_GROUP, scene_geom, wxyz
+from pixelgait.sim.rendering.geometry import FOREIGN, SKY
+from pixelgait.sim.rendering.geometry import Hits as SceneHits
 from pixelgait.sim.rendering.painter import Painter
+from pixelgait.sim.world.meshes import box_uv
 from pixelgait.sim.world.obstacles import are_obstacles
 from pixelgait.sim.world.scene import ORIGIN, Box, Layout, Mesh, Plane, Pose, Scene
-from pixelgait.sim.world.texture import CHEQUERS_M, chequers, tile
+from pixelgait.sim.world.texture import CHEQUERS_M, TILE_PIXELS, chequers, tile
+
+SLACK_M = 1e-4  # between a hit, float64, and its triangle, float32
+AMBIENT, DIFFUSE, SPECULAR, SHININESS = 0.6, 0.35, 0.05, 2  # of PyBullet's getCameraImage
+SKY_LEVEL = 255
+GROUPS = np.array([i == SCENE_GROUP for i in range(6)], dtype=np.uint8)
 
 
 class MuJoCoScene:
@@ -84,22 +91,39 @@ class MuJoCoScene:
 
     def render(self, camera: Camera, pose: BasePose) -> NDArray[Any]:
         """Image of a camera (see `Camera`) on a base at this pose."""
-        if self.layout.appearance is not None and camera.kind != "depth":
-            rgb, depth = self.render_both(camera, pose)
-            return rgb if camera.kind == "rgb" else rgbd(rgb, depth)
-        camera = self._shaken(camera)
-        return cast_image(self.model, self.data, camera, pose, self._paints)
+        if camera.kind == "depth":
+            return _cast(self.model, self.data, self._shaken(camera), pose).depth
+        rgb, depth = self.render_both(camera, pose)
+        return rgb if camera.kind == "rgb" else rgbd(rgb, depth)
 
     def render_both(
         self, camera: Camera, pose: BasePose
     ) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
         """Colours (H, W, 3) and depth (H, W) [m], both through the pixels' centres."""
         camera = self._shaken(camera)
-        if self.layout.appearance is not None:
-            return cast_with_appearance(
-                self.model, self.data, camera, pose, self._paints, self._painter, self._shapes
-            )
-        return cast_both(self.model, self.data, camera, pose, self._paints)
+        hits = _cast(self.model, self.data, camera, pose)
+        colours = self._colours(camera, pose, hits)
+        return colours.reshape(*hits.depth.shape, 3), hits.depth
+
+    def _colours(self, camera: Camera, pose: BasePose, hits: Hits) -> NDArray[np.uint8]:
+        """Colours (n, 3) of hits, in the episode's appearance if it has one."""
+        if self.layout.appearance is None:
+            return self._lit(camera, hits)
+        which = np.where(hits.geoms < 0, SKY, self._shapes[hits.geoms])
+        has_foreign = (which == FOREIGN).any() or self._painter.geometry.has_mesh
+        foreign = self._lit(camera, hits) if has_foreign else None
+        view = camera.view(pose.position, _rotation(pose))
+        shapes = SceneHits(which, hits.distances.astype(np.float32))
+        return self._painter.paint(view, shapes, foreign)
+
+    def _lit(self, camera: Camera, hits: Hits) -> NDArray[np.uint8]:
+        """Colours (n, 3) of hits in the nominal light."""
+        colours = np.floor(255.0 * self.model.geom_rgba[hits.geoms, :3])
+        for paint in self._paints:
+            paint.apply(colours, hits, self.data)
+        colours *= _brightness(hits.normals, camera.light)[:, None]
+        colours[hits.geoms < 0] = SKY_LEVEL
+        return np.asarray(colours, dtype=np.uint8)
 
     def _shaken(self, camera: Camera) -> Camera:
         """The camera with its present shake in a moving appearance."""
@@ -117,3 +141,176 @@ class MuJoCoScene:
         covers |= {geom: (chequers(), CHEQUERS_M) for geom in self._planes}
         tiles = [TiledTextures.of(self.model.ngeom, covers)] if covers else []
         return [*tiles, *self._mesh_textures]
+
+
+class Paint(Protocol):
+    """Gives some geoms other colours than their own."""
+
+    def apply(self, colours: Array, hits: Hits, data: mujoco.MjData) -> None:
+        """Change the colours (n, 3) of rays by their hits."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TiledTextures:
+    """Textures on the boxes and planes of a model with n geoms."""
+
+    tiles: NDArray[np.uint8]  # (m, TILE_PIXELS, TILE_PIXELS, 3)
+    which: NDArray[np.int64]  # (n,) tile of each geom, -1 for its own colour
+    width_m: Array  # (n,) of each geom's tile
+
+    @classmethod
+    def of(cls, count: int, covers: Mapping[int, tuple[NDArray[np.uint8], float]]) -> TiledTextures:
+        """Tiles with their widths [m] by geom, for a model with `count` geoms."""
+        distinct = {id(pixels): pixels for pixels, _ in covers.values()}
+        order = list(distinct)
+        which, width = np.full(count, -1), np.ones(count)
+        for geom, (pixels, tile_m) in covers.items():
+            which[geom], width[geom] = order.index(id(pixels)), tile_m
+        return cls(np.stack(list(distinct.values())), which, width)
+
+    def apply(self, colours: Array, hits: Hits, data: mujoco.MjData) -> None:
+        """Give textured geoms the colours of their tiles; see `Paint`."""
+        painted = ((hits.geoms >= 0) & (self.which[hits.geoms] >= 0)).nonzero()[0]
+        hit = hits.geoms[painted]
+        rotations = data.geom_xmat[hit].reshape(-1, 3, 3)
+        local = np.einsum("nji,nj->ni", rotations, hits.points[painted] - data.geom_xpos[hit])
+        across = np.einsum("nji,nj->ni", rotations, hits.normals[painted])
+        uv = box_uv(local, across) / self.width_m[hit, None]
+        column, row = np.floor(uv * TILE_PIXELS).astype(int).T % TILE_PIXELS
+        colours[painted] = self.tiles[self.which[hit], row, column]
+
+
+@dataclass(frozen=True, slots=True)
+class Hits:
+    """Hits of the n = height x width rays of an image."""
+
+    depth: NDArray[np.float32]  # (height, width) [m]
+    geoms: NDArray[np.int32]  # (n,), -1: none
+    distances: Array  # (n,) [m] from the eye
+    points: Array  # (n, 3) [m]
+    normals: Array  # (n, 3)
+
+
+def _rotation(pose: BasePose) -> Array:
+    """Rotation (3, 3) of the base."""
+    rotation = np.zeros(9)
+    mujoco.mju_quat2Mat(rotation, np.array(wxyz(pose.orientation)))
+    return rotation.reshape(3, 3)
+
+
+def _cast(model: mujoco.MjModel, data: mujoco.MjData, camera: Camera, pose: BasePose) -> Hits:
+    eye, forward, up = camera.axes(pose.position, _rotation(pose))
+    shape = camera.height, camera.width
+    rays = camera.rays
+    world = rays @ np.array((forward, np.cross(forward, up), up))
+    count = len(rays)
+    geoms, distances = np.full(count, -1, dtype=np.int32), np.zeros(count)
+    normals = np.zeros((count, 3))
+    mujoco.mj_multiRay(
+        model, data, eye, world.ravel(), GROUPS, True, -1, geoms, distances,
+        normals.ravel(), count, FAR_M,
+    )  # fmt: skip
+    forward_m = distances * rays[:, 0]
+    geoms[forward_m >= FAR_M] = -1  # MuJoCo may cast further
+    far = np.where(geoms < 0, FAR_M, forward_m)
+    depth = np.asarray(far.reshape(shape), dtype=np.float32)
+    return Hits(depth, geoms, distances, eye + distances[:, None] * world, normals)
+
+
+def _brightness(normals: Array, light: tuple[float, float, float]) -> Array:
+    """Brightness (n,) of surfaces with normals (n, 3), as by PyBullet's TinyRenderer.
+
+    Phong's model, with the highlight for a camera straight above, wherever it is.
+    """
+    to_light = np.array(light) / np.linalg.norm(light)
+    cosine = normals @ to_light
+    reflected_z = 2.0 * cosine * normals[:, 2] - to_light[2]
+    highlight = np.maximum(reflected_z, 0.0) ** SHININESS
+    brightness = AMBIENT + DIFFUSE * np.maximum(cosine, 0.0) + SPECULAR * highlight
+    return np.asarray(brightness)
+
+
+class MeshTexture:
+    """The picture on one mesh of a model."""
+
+    def __init__(self, model: mujoco.MjModel, geom: int, texture: Path) -> None:
+        self.geom = geom
+        mesh = model.geom_dataid[geom]
+        faces = _faces(model, mesh)
+        # v is downwards. PyBullet gives a mesh without coordinates the picture's middle.
+        self._uv = np.full((model.mesh_facenum[mesh], 3, 2), 0.5)
+        first = model.mesh_texcoordadr[mesh]
+        if first >= 0:
+            self._uv = model.mesh_texcoord[first:][model.mesh_facetexcoord[faces]]
+        self._triangles = MeshTriangles(model, mesh)
+        self._pixels = np.asarray(cv2.imread(str(texture)))[:, :, ::-1]
+
+    def apply(self, colours: Array, hits: Hits, data: mujoco.MjData) -> None:
+        """Give the mesh the colours of its picture; see `Paint`."""
+        hit = (hits.geoms == self.geom).nonzero()[0]
+        rotation = data.geom_xmat[self.geom].reshape(3, 3)
+        local = (hits.points[hit] - data.geom_xpos[self.geom]) @ rotation
+        which, face, weights = self._triangles.at(local)
+        u, v = np.einsum("nk,nkc->cn", weights, self._uv[face])
+        rows, columns = self._pixels.shape[:2]
+        # Pixels are counted from the lower left corner.
+        row, column = np.ceil(v * rows).astype(int) - 1, np.floor(u * columns).astype(int)
+        colours[hit[which]] = self._pixels[row % rows, column % columns]
+
+
+def _faces(model: mujoco.MjModel, mesh: int) -> slice:
+    """Range of a mesh's faces in the model."""
+    first = int(model.mesh_faceadr[mesh])
+    return slice(first, first + int(model.mesh_facenum[mesh]))
+
+
+class MeshTriangles:
+    """Triangles of one mesh, searched with MuJoCo's own bounding volume hierarchy.
+
+    MuJoCo does not report which triangle a ray hits.
+    """
+
+    def __init__(self, model: mujoco.MjModel, mesh: int) -> None:
+        faces = _faces(model, mesh)
+        corners = model.mesh_vert[model.mesh_vertadr[mesh] :][model.mesh_face[faces]]
+        self._origin = corners[:, 0].astype(float)
+        edges = corners[:, 1:] - self._origin[:, None]  # (faces, 2, 3)
+        normals = np.cross(edges[:, 0], edges[:, 1])
+        self._area = np.maximum(np.linalg.norm(normals, axis=1), np.finfo(float).tiny)
+        self._normal = normals / self._area[:, None]
+        # Dual to the edges: products with a point are its weights of the other two corners.
+        dual = np.cross(edges[:, ::-1], self._normal[:, None]) * ((1.0,), (-1.0,))
+        self._dual = dual / self._area[:, None, None]
+        tree = slice(model.mesh_bvhadr[mesh], model.mesh_bvhadr[mesh] + model.mesh_bvhnum[mesh])
+        self._centre, self._half = np.split(model.bvh_aabb[tree], 2, axis=1)
+        self._child, self._face = model.bvh_child[tree], model.bvh_nodeid[tree]  # -1: no leaf
+
+    def at(self, points: Array) -> tuple[NDArray[np.int64], NDArray[np.int32], Array]:
+        """Indices (m,) of the points (n, 3) on the mesh; their faces and weights (m, 3)."""
+        which, face = self._near(points)
+        away = points[which] - self._origin[face]
+        others = np.einsum("nkc,nc->nk", self._dual[face], away)
+        weights = np.column_stack((1.0 - others.sum(axis=1), others))
+        outside = -np.minimum(weights.min(axis=1), 0.0) * np.sqrt(self._area[face])
+        off = np.maximum(outside, np.abs(np.einsum("nc,nc->n", self._normal[face], away)))  # [m]
+        order = np.lexsort((off, which))
+        which, first = np.unique(which[order], return_index=True)
+        best = order[first]
+        return which, face[best], weights[best]
+
+    def _near(self, points: Array) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+        """Candidate pairs of points and faces."""
+        which = np.arange(len(points))
+        node = np.zeros(len(points), dtype=np.int32)
+        pairs = []
+        while len(which):
+            away = np.abs(points[which] - self._centre[node]) - self._half[node]
+            inside = (away < SLACK_M).all(axis=1)
+            which, node = which[inside], node[inside]
+            leaf = self._face[node] >= 0
+            pairs.append((which[leaf], self._face[node[leaf]]))
+            which, node = which[~leaf].repeat(2), self._child[node[~leaf]].ravel()
+        if not pairs:
+            return which, node
+        found, faces = zip(*pairs, strict=True)
+        return np.concatenate(found), np.concatenate(faces)

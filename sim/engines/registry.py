@@ -7,8 +7,7 @@ from collections.abc import Callable
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.spec import RobotSpec
 from pixelgait.sim.body.camera import Camera
-from pixelgait.sim.body.fault_injection import with_faults
-from pixelgait.sim.body.faults import Fault
+from pixelgait.sim.body.faults import Fault, with_faults
 from pixelgait.sim.body.interface import SimulatedBody
 from pixelgait.sim.body.randomisation import Randomisation
 from pixelgait.sim.world.scene import Scene

@@ -22,7 +22,7 @@ from pixelgait.robot.unitree.address import LOOPBACK, Go2
 from pixelgait.sim.body.camera import Camera
 from pixelgait.sim.body.faults import parse_faults
 from pixelgait.sim.body.interface import SimulatedBody
-from pixelgait.sim.body.odometry import DriftingOdometry
+from pixelgait.sim.body.sensors import DriftingOdometry
 from pixelgait.sim.engines.registry import make_body
 from pixelgait.sim.options import SceneOptions, check_film
 from pixelgait.sim.world.seeds import FIRST_EVALUATION_SEED, Stream
@@ -204,7 +204,7 @@ def wire_on(address: Address) -> Callable[[Any, RobotSpec], Wire]:
 
         return lambda _, spec: Go2Wire(Bus(address), spec)
     if isinstance(address, Ros2Control):
-        from pixelgait.sim.ros.ros2_control import wire_of
+        from pixelgait.sim.ros.joint_topics import wire_of
 
         return partial(wire_of, address)
     from pixelgait.sim.ros.joint_topics import TopicWire

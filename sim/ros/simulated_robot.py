@@ -22,7 +22,7 @@ from pixelgait.robot.runtime.timing import RateKeeper
 from pixelgait.robot.spec import CameraMount, RobotSpec
 from pixelgait.sim.body.interface import PHYSICS_DT_S, SimulatedBody
 from pixelgait.sim.body.legged_body import standing
-from pixelgait.sim.body.odometry import DriftingOdometry
+from pixelgait.sim.body.sensors import DriftingOdometry
 
 CAMERA_STEPS = round(1.0 / 30.0 / PHYSICS_DT_S)  # 30 Hz
 BASE, CAMERA_FRAME = "base_link", "camera_optical_frame"  # REP 105, 103

@@ -17,11 +17,9 @@ from pixelgait.sim.scenes.courses.passers_by import PassersBy
 from pixelgait.sim.scenes.courses.slalom import Slalom
 from pixelgait.sim.scenes.flat import FlatGround
 from pixelgait.sim.scenes.houses.gibson import Gibson
-from pixelgait.sim.scenes.houses.room_chain import RoomChain
-from pixelgait.sim.scenes.houses.rooms import Rooms
+from pixelgait.sim.scenes.houses.rooms import RoomChain, Rooms
 from pixelgait.sim.scenes.mixture import Mixture
-from pixelgait.sim.scenes.ramps_and_steps import Ramps, Steps
-from pixelgait.sim.scenes.rough import Rough
+from pixelgait.sim.scenes.uneven_ground import Ramps, Rough, Steps
 from pixelgait.sim.scenes.user_scene import load_user_scene
 from pixelgait.sim.world.appearance import AppearanceOption, AppearanceSet
 from pixelgait.sim.world.scene import Scene, WithAppearance, require_difficulty

@@ -22,7 +22,7 @@ from pixelgait.robot.ros.address import CONTROLLERS
 from pixelgait.robot.ros.common import ros2
 from pixelgait.robot.ros.links.ros2_control import YIELD_RAD_PER_S
 from pixelgait.robot.spec import Array, RobotSpec
-from pixelgait.sim.ros.ros2_control import controller_joints
+from pixelgait.sim.ros.joint_topics import controller_joints
 from tests.faults.changes import assign, degrees, each, silent
 from tests.faults.driver import ReceivedCommand, take_all
 from tests.faults.observer import CommandMonitor, order, other, stopped_for

@@ -308,7 +308,7 @@ def test_missing_simulator_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         make_body("gazebo", A1, FlatGround())
     monkeypatch.setitem(sys.modules, "mujoco", None)
     monkeypatch.delitem(sys.modules, "pixelgait.sim.engines.mujoco_body", raising=False)
-    monkeypatch.delitem(sys.modules, "pixelgait.sim.engines.mujoco_camera", raising=False)
+    monkeypatch.delitem(sys.modules, "pixelgait.sim.engines.mujoco_scene", raising=False)
     monkeypatch.delitem(sys.modules, "pixelgait.sim.engines.mujoco_model", raising=False)
     with pytest.raises(UserError, match="needs mujoco"):
         make_body("mujoco", A1, FlatGround())

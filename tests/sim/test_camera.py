@@ -15,11 +15,10 @@ from pixelgait.robot.interface import Image, Reading
 from pixelgait.robot.rotation import upright
 from pixelgait.robot.spec import A1, ROBOTS, CameraMount
 from pixelgait.sim.body.camera import CHANNELS, NEAR_M, Camera, Kind
-from pixelgait.sim.body.camera_effects import captured
 from pixelgait.sim.body.interface import BasePose, SimulatedBody
 from pixelgait.sim.body.legged_body import standing
 from pixelgait.sim.body.randomisation import Randomisation, Sample
-from pixelgait.sim.body.sensors import CameraStream
+from pixelgait.sim.body.sensors import CameraStream, captured
 from pixelgait.sim.engines.registry import BODIES, make_body
 from pixelgait.sim.scenes import Box, Layout, Plane, Pose, Scene
 from pixelgait.sim.scenes.courses.obstacle_course import ObstacleCourse

@@ -10,15 +10,15 @@ import pytest
 from pixelgait.robot.rotation import upright
 from pixelgait.robot.spec import A1, Array
 from pixelgait.sim.body.camera import Camera, Kind
-from pixelgait.sim.body.camera_effects import (
+from pixelgait.sim.body.interface import BasePose
+from pixelgait.sim.body.randomisation import Randomisation, Sample
+from pixelgait.sim.body.sensors import (
     AutomaticExposure,
+    CameraStream,
     apply_camera,
     apply_stereo,
     captured,
 )
-from pixelgait.sim.body.interface import BasePose
-from pixelgait.sim.body.randomisation import Randomisation, Sample
-from pixelgait.sim.body.sensors import CameraStream
 from pixelgait.sim.engines.kinematic_body import KinematicBody
 from pixelgait.sim.engines.registry import BODIES, make_body
 from pixelgait.sim.scenes.courses.obstacle_course import ObstacleCourse

@@ -17,13 +17,14 @@ from pixelgait.sim.body.interface import SimulatedBody
 from pixelgait.sim.engines.kinematic_body import KinematicBody
 from pixelgait.sim.engines.registry import BODIES, make_body
 from pixelgait.sim.scenes.flat import FlatGround
-from pixelgait.sim.scenes.houses.collision_boxes import (
+from pixelgait.sim.scenes.houses.gibson import (
     HEIGHT_M,
+    LEVEL_M,
     MAX_BOXES,
+    Gibson,
     collision_boxes,
     covering_rectangles,
 )
-from pixelgait.sim.scenes.houses.gibson import LEVEL_M, Gibson
 from pixelgait.sim.scenes.registry import make_scene
 from pixelgait.sim.tasks.episode import glide_episode
 from pixelgait.sim.tasks.navigate import Navigate

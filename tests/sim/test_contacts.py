@@ -18,7 +18,7 @@ from pixelgait.sim.body.legged_body import standing
 from pixelgait.sim.engines.kinematic_body import KinematicBody
 from pixelgait.sim.engines.registry import BODIES, make_body
 from pixelgait.sim.scenes import Box, Layout, Plane, Pose, Scene
-from pixelgait.sim.scenes.rough import Rough
+from pixelgait.sim.scenes.uneven_ground import Rough
 from pixelgait.sim.tasks.episode import Contacts, Episode, glide_episode, run_episode
 from pixelgait.sim.tasks.navigate import Forward
 from pixelgait.sim.tasks.task import fallen

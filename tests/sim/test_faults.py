@@ -26,11 +26,22 @@ from pixelgait.robot.runtime.latency import LatencyProfiler
 from pixelgait.robot.safety.supervisor import NO_AGES, Supervisor
 from pixelgait.robot.spec import A1
 from pixelgait.sim.body.camera import Camera
-from pixelgait.sim.body.fault_injection import FailingSensor, FaultyBody
-from pixelgait.sim.body.faults import FAULT_KINDS, Fault, parse_faults, schedule, schedule_on
+from pixelgait.sim.body.faults import (
+    FAULT_KINDS,
+    FailingSensor,
+    Fault,
+    FaultyBody,
+    parse_faults,
+    schedule,
+    schedule_on,
+)
 from pixelgait.sim.body.legged_body import standing
-from pixelgait.sim.body.measured_delays import BUS_DELAY_S, require_camera, with_measured_delays
-from pixelgait.sim.body.randomisation import Randomisation
+from pixelgait.sim.body.randomisation import (
+    BUS_DELAY_S,
+    Randomisation,
+    require_camera,
+    with_measured_delays,
+)
 from pixelgait.sim.engines.registry import BODIES, make_body
 from pixelgait.sim.scenes.courses.obstacle_course import ObstacleCourse
 from pixelgait.sim.scenes.flat import FlatGround

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pixelgait.sim.body.odometry import DriftingOdometry
+from pixelgait.sim.body.sensors import DriftingOdometry
 
 
 def square(side_m: float = 2.0, steps: int = 200) -> np.ndarray:

@@ -29,7 +29,7 @@ from pixelgait.export.markdown_sections import (
     table_line,
     write_between,
 )
-from pixelgait.policies.evaluation.export_run import as_bundle
+from pixelgait.policies.evaluation.evaluate import as_bundle
 from pixelgait.policies.high_level import StraightAhead
 from pixelgait.robot.bundle import CONTRACT, load_bundle
 from pixelgait.robot.cli.options import Count, Range, Workers, parse

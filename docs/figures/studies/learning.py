@@ -27,8 +27,7 @@ from docs.figures.results.result_tables import COLUMNS, ELSEWHERE
 from docs.figures.studies import encoders, patches, symmetry
 from docs.figures.studies.variant import Variant
 from pixelgait.export.markdown_sections import require_markers, write_between
-from pixelgait.policies.evaluation.evaluate import evaluate
-from pixelgait.policies.evaluation.export_run import as_bundle
+from pixelgait.policies.evaluation.evaluate import as_bundle, evaluate
 from pixelgait.policies.evaluation.options import EvalConfig
 from pixelgait.policies.runs.run import Run, load_checkpoint
 from pixelgait.robot.bundle import CONTRACT, HIGH_LEVEL, load_bundle

@@ -6,8 +6,7 @@ import math
 
 import numpy as np
 
-from pixelgait.sim.scenes.courses.box_placement import place_boxes
-from pixelgait.sim.scenes.courses.raised_platform import OnPlatform
+from pixelgait.sim.scenes.courses.raised_platform import OnPlatform, place_boxes
 from pixelgait.sim.world.scene import STORE, Box, Layout
 
 BOX_COUNTS = (6, 20)  # at difficulty 0 and 1; hardly more than 20 fit

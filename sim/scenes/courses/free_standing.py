@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pixelgait.sim.scenes.courses.box_placement import place_boxes
-from pixelgait.sim.scenes.courses.raised_platform import OnPlatform
+from pixelgait.sim.scenes.courses.raised_platform import OnPlatform, place_boxes
 from pixelgait.sim.world.scene import STORE, Box, Layout
 
 WALL_COUNTS = (4, 10)  # at difficulty 0 and 1
