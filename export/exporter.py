@@ -189,16 +189,15 @@ def _figures(config: ExportConfig, rows: list[parity.Parity]) -> dict[str, Any]:
         "bundle": config.name,
         "sha256": read_json(config.out / CONTRACT)["sha256"],
         "settings": settings(config, "out", "json"),
-        "rows": [_row(row) for row in rows],
-    }
-
-
-def _row(row: parity.Parity) -> dict[str, Any]:
-    return {
-        "graph": row.graph,
-        "output": row.output,
-        "samples": row.samples,
-        "max_abs_difference": row.difference,
+        "rows": [
+            {
+                "graph": row.graph,
+                "output": row.output,
+                "samples": row.samples,
+                "max_abs_difference": row.difference,
+            }
+            for row in rows
+        ],
     }
 
 

@@ -206,11 +206,7 @@ def show(config: DemoConfig, run: Run) -> None:
     plots.latency(out / "latency.png", report)
     track, course = walked(out), ObstacleCourse(0.5)
     frames = film(
-        find_robot(config.robot),
-        WithAppearance(course, APPEARANCE),
-        config.course_seed,
-        track,
-        out,
+        find_robot(config.robot), WithAppearance(course, APPEARANCE), config.course_seed, track, out
     )
     path = track.path
     seconds = path[-1, 0] - path[0, 0]

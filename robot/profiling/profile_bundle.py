@@ -136,7 +136,7 @@ def run_loop(bundle: Bundle, seconds: float, rng: np.random.Generator) -> Latenc
         latent = controller.step(reading).latent
         walked = None if latent is None else (reading, latent)
         profiler.stages["sensor_to_command"].record(round((time.monotonic() - now) * 1e9))
-        profiler.missed_deadlines(rate.wait())
+        profiler.deadline_misses += rate.wait()
     return profiler
 
 

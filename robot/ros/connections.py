@@ -73,11 +73,12 @@ class Connections:
         self._other_nodes = OtherNodes(node, topics, None if dry_run else driver.commands)
         self.pilot: VelocityCommands | None = None
         self.goal: GoalCommand | None = None
-        self._camera, self._lens, self._mount = camera, None, None
+        self._camera: tuple[CameraTopics, CameraInfoCheck, CameraMountCheck] | None = None
         if camera is not None:
             mount = bundle.spec.camera
-            self._lens = CameraInfoCheck(sensors, camera.sensors, bundle.image_shape, mount)
-            self._mount = CameraMountCheck(sensors, parameters.base_frame, mount)
+            lens_check = CameraInfoCheck(sensors, camera.sensors, bundle.image_shape, mount)
+            mount_check = CameraMountCheck(sensors, parameters.base_frame, mount)
+            self._camera = camera, lens_check, mount_check
         if piloted:
             timeout = partial(parameters.seconds, VELOCITY_TIMEOUT)
             self.pilot = VelocityCommands(sensors, parameters.stamped, timeout)
@@ -118,21 +119,22 @@ class Connections:
         """A mismatch of the camera with the policy; None also if it is not to be checked."""
         if self._camera is None or not self._parameters.checks_camera:
             return None
-        assert self._lens is not None and self._mount is not None  # noqa: PT018
-        return self._lens.problem() or self._mount.problem(self._camera.frames)
+        camera, lens, mount = self._camera
+        return lens.problem() or mount.problem(camera.frames)
 
     def _camera_pending(self) -> bool:
         """Whether a publisher is known whose message about the camera is still missing."""
-        checks = (self._lens, self._mount) if self._parameters.checks_camera else ()
-        return any(check.pending() for check in checks if check is not None)
+        if self._camera is None or not self._parameters.checks_camera:
+            return False
+        _, lens, mount = self._camera
+        return lens.pending() or mount.pending()
 
     def camera_unknown(self) -> list[str]:
         """Reasons why lens or mount are not checked; empty if they are not to be checked."""
         if self._camera is None or not self._parameters.checks_camera:
             return []
-        assert self._lens is not None and self._mount is not None  # noqa: PT018
-        unknown = (self._lens.unknown(), self._mount.unknown(self._camera.frames))
-        return [each for each in unknown if each]
+        camera, lens, mount = self._camera
+        return [each for each in (lens.unknown(), mount.unknown(camera.frames)) if each]
 
     def statuses(self) -> dict[str, tuple[bool, str]]:
         """For the diagnostics of goal and cmd_vel: whether all is well, and a description."""

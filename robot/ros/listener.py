@@ -154,14 +154,10 @@ class Listener:
                 level = LEVELS.get(status.level, view.ERROR)
                 yield view.Line(now_s, f"{status.name}: {status.message}", level)
             self._levels[status.name] = status.level
-        values = {status.name.partition(": ")[2]: dict(_pairs(status)) for status in own}
+        values = {s.name.partition(": ")[2]: {v.key: v.value for v in s.values} for s in own}
         ages = {name: float(each["age_s"]) for name, each in values.items() if "age_s" in each}
         if ages:
             yield view.ages_entry(now_s, ages)
-
-
-def _pairs(status: Any) -> Iterator[tuple[str, str]]:
-    return ((value.key, value.value) for value in status.values)
 
 
 def node_entries(topic: str, message: Any, now_s: float) -> Iterator[view.Entry]:

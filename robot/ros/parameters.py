@@ -92,25 +92,24 @@ class Parameters:
         UserError: an initial value is invalid, or a parameter is unknown.
     """
 
-    def __init__(
-        self,
-        node: Any,
-        options: NodeOptions,
-        changed: Callable[[], None],
-    ) -> None:
+    def __init__(self, node: Any, options: NodeOptions, changed: Callable[[], None]) -> None:
         self._node, self._sensors, self._address = node, options.sensors, options.address
         bundle, sensor_timeouts = options.bundle, options.sensor_timeouts()
         self.sensor_timeouts: dict[str, SensorTimeouts] = {}
-        fixed = "Folder of the policy bundle, or the name of a shipped one."
-        stamped = "cmd_vel is a TwistStamped instead of a Twist."
-        checks = "Refuse a camera whose camera_info or mount does not fit the policy."
-        base = "The robot's base frame, of odom's poses and the camera's mount."
         described = partial(ParameterDescriptor, read_only=True)
+        fixed = described(description="Folder of the policy bundle, or the name of a shipped one.")
+        stamped = described(description="cmd_vel is a TwistStamped instead of a Twist.")
+        checks = ParameterDescriptor(
+            description="Refuse a camera whose camera_info or mount does not fit the policy."
+        )
+        base = described(
+            description="The robot's base frame, of odom's poses and the camera's mount."
+        )
         try:
-            given = node.declare_parameter("bundle", bundle, described(description=fixed)).value
-            node.declare_parameter(STAMPED, False, described(description=stamped))
-            node.declare_parameter(CHECKS_CAMERA, True, ParameterDescriptor(description=checks))
-            node.declare_parameter(BASE_FRAME, "base_link", described(description=base))
+            given = node.declare_parameter("bundle", bundle, fixed).value
+            node.declare_parameter(STAMPED, False, stamped)
+            node.declare_parameter(CHECKS_CAMERA, True, checks)
+            node.declare_parameter(BASE_FRAME, "base_link", base)
             for topic, sensor in self._sensors.items():
                 for (level, follows), seconds in zip(
                     HEALTH_LEVELS.items(), sensor_timeouts[sensor], strict=True

@@ -135,10 +135,7 @@ def needs_dry_run(config: RunConfig) -> bool:
 
 
 def operate(
-    config: RunConfig,
-    recorder: Recorder | None,
-    stop: threading.Event,
-    warnings: list[str],
+    config: RunConfig, recorder: Recorder | None, stop: threading.Event, warnings: list[str]
 ) -> None:
     """Create the node, log `warnings`, and spin it until it ends.
 

@@ -213,7 +213,7 @@ class ControlLoop:
         while self.fault is None and not self._stop.is_set():
             self._step()
             missed = self.rate.wait()
-            self.profiler.missed_deadlines(missed)
+            self.profiler.deadline_misses += missed
             self.steps, self.misses = self.steps + 1, self.misses + missed
 
     def _step(self) -> None:

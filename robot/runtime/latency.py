@@ -111,10 +111,7 @@ class GarbageClock:
             self.total_ns += now - self._since_ns
 
 
-@cache
-def garbage_clock() -> GarbageClock:
-    """The process's garbage clock, which runs from the first call on."""
-    return GarbageClock()
+garbage_clock = cache(GarbageClock)  # the process's, which runs from the first call on
 
 
 class StallWatch:
@@ -188,7 +185,7 @@ class LatencyProfiler(Stopwatch):
         self.period = Histogram()
         self.sensor_age = {sensor: Histogram() for sensor in self.sensors}
         self.stalls = StallWatch(self.period_ns)
-        self.deadline_misses = 0
+        self.deadline_misses = 0  # deadlines that passed before their step began
         self.ticks = 0
         self._last_start_ns = 0
         self._lap_ns = self._compute_ns = 0
@@ -218,10 +215,6 @@ class LatencyProfiler(Stopwatch):
             self._compute_ns += took
             if stage == COMPUTE[-1]:
                 self.stages["compute"].record(self._compute_ns)
-
-    def missed_deadlines(self, count: int) -> None:
-        """Count deadlines that passed before their step began."""
-        self.deadline_misses += count
 
     def report(self, contract: Mapping[str, Any]) -> dict[str, Any]:
         """The latency report of a bundle in its stable schema; times in microseconds."""

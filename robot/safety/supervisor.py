@@ -13,12 +13,7 @@ import numpy as np
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.interface import CONTROL_DT_S, JointCommand, Reading
 from pixelgait.robot.rotation import is_unit, up_z
-from pixelgait.robot.safety.sensor_checks import (
-    MAX_BRIDGED,
-    ImuMonitor,
-    JointMonitor,
-    MotionCheck,
-)
+from pixelgait.robot.safety.sensor_checks import MAX_BRIDGED, ImuMonitor, JointMonitor, MotionCheck
 from pixelgait.robot.spec import Array, RobotSpec
 
 

@@ -19,32 +19,18 @@ import numpy as np
 from pixelgait.robot.cli.processes import die_with_parent
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import replacing
-from pixelgait.robot.viewing.entries import (
-    ANGLE,
-    CAMERA,
-    COMMAND,
-    DURATION,
-    GAINS,
-    JOINTS,
-    LOG,
-    PLOTS,
-    TARGET,
-    Entry,
-    Line,
-    Numbers,
-    Picture,
-)
+from pixelgait.robot.viewing import entries as view
 
 TIME = "time"
 MOST_WAITING = 20_000  # entries; single ones take 0.2 ms each, columns 1 us
 START_S = 30.0  # until the window opens on a slow machine
 # Colours of a leg's joints, from the body down: targets are paler than angles.
 COLOURS = {
-    ANGLE: [(230, 80, 60), (80, 190, 90), (90, 140, 255)],
-    TARGET: [(250, 180, 170), (180, 230, 180), (190, 210, 255)],
+    view.ANGLE: [(230, 80, 60), (80, 190, 90), (90, 140, 255)],
+    view.TARGET: [(250, 180, 170), (180, 230, 180), (190, 210, 255)],
 }
-HOLD = (COMMAND, DURATION)  # drawn as steps
-CROWDED = (JOINTS, GAINS)  # without a legend, which would hide the lines
+HOLD = (view.COMMAND, view.DURATION)  # drawn as steps
+CROWDED = (view.JOINTS, view.GAINS)  # without a legend, which would hide the lines
 NO_WINDOW = "Rerun's window does not open, python -m rerun_cli says why: --save FILE.rrd"
 CLOSED = (None, 0, -signal.SIGINT, -signal.SIGTERM)  # exit codes of a window that was closed
 THIS_COMPUTER = "127.0.0.1"  # by default the window accepts connections from the network
@@ -55,11 +41,11 @@ class RerunLog:
 
     def __init__(self, recording: Any, rerun: Any) -> None:
         self._recording, self._rerun = recording, rerun
-        self._waiting: dict[str, list[Entry]] = {}
+        self._waiting: dict[str, list[view.Entry]] = {}
         self._named: set[str] = set()
         self._count = 0
 
-    def write(self, entries: Iterable[Entry]) -> None:
+    def write(self, entries: Iterable[view.Entry]) -> None:
         """Queue entries; all entries of a path are of one kind."""
         for entry in entries:
             self._waiting.setdefault(entry.path, []).append(entry)
@@ -73,8 +59,8 @@ class RerunLog:
         for path, entries in self._waiting.items():
             times = [entry.time_s for entry in entries]
             index = self._rerun.TimeColumn(TIME, timestamp=times)
-            numbers = [entry for entry in entries if isinstance(entry, Numbers)]
-            lines = [entry for entry in entries if isinstance(entry, Line)]
+            numbers = [entry for entry in entries if isinstance(entry, view.Numbers)]
+            lines = [entry for entry in entries if isinstance(entry, view.Line)]
             if numbers:
                 self._name(numbers[0])
                 values = np.array([entry.values for entry in numbers])
@@ -91,7 +77,7 @@ class RerunLog:
     def _send(self, path: str, index: Any, columns: Any) -> None:
         self._recording.send_columns(path, indexes=[index], columns=columns)
 
-    def _name(self, entry: Numbers) -> None:
+    def _name(self, entry: view.Numbers) -> None:
         if entry.path not in self._named:
             self._named.add(entry.path)
             series = self._rerun.SeriesLines(
@@ -101,10 +87,10 @@ class RerunLog:
             )
             self._recording.log(entry.path, series, static=True)
 
-    def _draw(self, path: str, entries: list[Entry]) -> None:
+    def _draw(self, path: str, entries: list[view.Entry]) -> None:
         """Send pictures one by one, as their sizes may differ."""
         for entry in entries:
-            assert isinstance(entry, Picture)
+            assert isinstance(entry, view.Picture)
             self._recording.set_time(TIME, timestamp=entry.time_s)
             self._recording.log(path, self._rerun.Image(entry.pixels))
 
@@ -135,12 +121,12 @@ def _blueprint(paths: set[str]) -> Any:
             origin=path,
             plot_legend=views.PlotLegend(visible=not path.startswith(CROWDED)),
         )
-        for name, path in PLOTS.items()
+        for name, path in view.PLOTS.items()
         if any(f"{each}/".startswith(f"{path}/") for each in paths)
     ]
-    camera = views.Spatial2DView(name="Policy image, attention in red", origin=CAMERA)
+    camera = views.Spatial2DView(name="Policy image, attention in red", origin=view.CAMERA)
     above = views.Horizontal(camera, views.Grid(*plots, grid_columns=3), column_shares=[1, 3])
-    lines = views.TextLogView(name="States, faults, sensors", origin=LOG)
+    lines = views.TextLogView(name="States, faults, sensors", origin=view.LOG)
     return views.Blueprint(views.Vertical(above, lines, row_shares=[4, 1]), collapse_panels=True)
 
 

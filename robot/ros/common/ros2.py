@@ -37,12 +37,7 @@ try:
     from rclpy.clock_type import ClockType
     from rclpy.event_handler import SubscriptionEventCallbacks
     from rclpy.impl.implementation_singleton import rclpy_implementation
-    from rclpy.qos import (
-        DurabilityPolicy,
-        QoSProfile,
-        ReliabilityPolicy,
-        qos_profile_sensor_data,
-    )
+    from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy, qos_profile_sensor_data
     from rclpy.signals import SignalHandlerOptions
     from sensor_msgs.msg import Image, Imu, JointState
 except ImportError as _error:

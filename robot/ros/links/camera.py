@@ -224,6 +224,7 @@ class CameraTopics:
         self._node, self.camera = node, RosCamera(image_shape)
         self.sensors = self.camera.topics
         self._messages = NewestMessages(node, dict.fromkeys(self.sensors, ros2.Image))
+        self.image, self.stamps = self.camera.image, self._messages.stamps
         self._pictures = {topic: FrozenImageCheck() for topic in self.sensors}
         self._pair = Freshness(PAIR) if len(self.sensors) > 1 else None
         self._pairs = 0  # number of complete RGB-D images
@@ -261,10 +262,6 @@ class CameraTopics:
         named = (message.header.frame_id for message in list(self._messages.newest.values()))
         return tuple(dict.fromkeys(name for name in named if name))
 
-    def image(self) -> Image:
-        """The newest image; see `RosCamera.image`."""
-        return self.camera.image()
-
     def forget(self) -> None:
         """Treat what has arrived so far as never sent."""
         self._messages.forget()
@@ -285,7 +282,3 @@ class CameraTopics:
         if self._pair is not None and (apart_ns := self.camera.apart_ns) is not None:
             warnings[PAIR] = f"stamps are {apart_ns / 1e6:.0f} ms apart"
         return warnings
-
-    def stamps(self) -> dict[str, float]:
-        """Stamp of each topic's newest message [s]."""
-        return self._messages.stamps()

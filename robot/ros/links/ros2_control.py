@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from threading import Event
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from rcl_interfaces.msg import ParameterValue
@@ -179,39 +179,24 @@ class Ros2ControlDriver(TopicSensors):
             self._node.destroy_client(self._parameters)
 
 
-class Controller(Protocol):
-    """A kind of controller: how it is recognised, and its command message."""
-
-    what: str
-    message_type: type
-    topic: str  # in the controller's own namespace
-    interfaces: str  # its parameter that names the command interfaces
-
-    def positions(self, interfaces: Any) -> bool:
-        """Whether it commands positions only, by the value of that parameter."""
-
-    def tolerances(self, joints: Sequence[str]) -> list[str]:
-        """Its parameters of path tolerances, each of which must be 0."""
-
-    def message(self, joints: Sequence[str], targets: Sequence[float]) -> Any:
-        """The command of targets [rad] for all joints, in the controller's order."""
-
-
 class ForwardController:
     """forward_command_controller, or position_controllers/JointGroupPositionController."""
 
     what = "forward_command_controller"
     message_type: type = Float64MultiArray
-    topic = "commands"
-    interfaces = "interface_name"
+    topic = "commands"  # in the controller's own namespace
+    interfaces = "interface_name"  # its parameter that names the command interfaces
 
     def positions(self, interfaces: Any) -> bool:
+        """Whether it commands positions only, by the value of that parameter."""
         return bool(interfaces.string_value == "position")
 
     def tolerances(self, joints: Sequence[str]) -> list[str]:
+        """Its parameters of path tolerances, each of which must be 0."""
         return []
 
     def message(self, joints: Sequence[str], targets: Sequence[float]) -> Any:
+        """The command of targets [rad] for all joints, in the controller's order."""
         return Float64MultiArray(data=targets)
 
 
@@ -238,6 +223,9 @@ class TrajectoryController:
     def message(self, joints: Sequence[str], targets: Sequence[float]) -> Any:
         points = [JointTrajectoryPoint(positions=targets)]
         return JointTrajectory(joint_names=joints, points=points)
+
+
+Controller = ForwardController | TrajectoryController
 
 
 def kind_of(trajectories: bool) -> Controller:
