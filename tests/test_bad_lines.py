@@ -27,7 +27,7 @@ from tests.test_architecture import ROOT
 
 GIF = ROOT / "docs" / "walk.gif"
 SCENE = """nan = float("nan")
-from pixelgait.sim.world.scene import Box, Layout, Plane, Pose, Scene, Swing
+from pixelgait.sim.world.scene import Layout, Plane, Pose, Scene
 class Own(Scene):
     def __init__(self, difficulty): ...
 """
@@ -35,21 +35,7 @@ SCENES = {
     "none.py": "    fixed = (Plane(),)\n    def layout(self, rng): return None\n",
     "nan.py": "    fixed = (Plane(),)\n"
     "    def layout(self, rng): return Layout(Pose(0.0, nan, 0.0))\n",
-    "thin.py": "    fixed = (Box(Pose(0, 0, 0), (1.0, -1.0, 1.0), (0, 0, 0)),)\n"
-    "    def layout(self, rng): return Layout(Pose(0.0, 0.0, 0.0))\n",
-    "floor.py": "    def layout(self, rng): return Layout(Pose(0.0, 0.0, 0.0))\n",
-    "hole.py": "    fixed = (Plane(),)\n    def ground_m(self, x, y): return None\n"
-    "    def layout(self, rng): return Layout(Pose(0.0, 0.0, 0.0))\n",
-    "swing.py": "    fixed = (Plane(),)\n    def layout(self, rng):\n"
-    "        return Layout(Pose(0.0, 0.0, 0.0), swings=[Swing(0, (1.0, 0.0, 0.0), 2.0)])\n",
-    "period.py": "    fixed = (Plane(),)\n"
-    "    movable = (Box(Pose(0, 0, 0), (1, 1, 1), (0, 0, 0)),)\n"
-    "    def layout(self, rng):\n"
-    "        return Layout(Pose(0, 0, 0), [Pose(5, 0, 1)], [Swing(0, (1, 0, 0), nan)])\n",
-    "many.py": "    fixed = (Plane(),)\n"
-    "    def layout(self, rng): return Layout(Pose(0.0, 0.0, 0.0), (Pose(0.0, 0.0, 0.0),))\n",
 }
-
 
 # Folders where commands want to write files.
 TAKEN = ("low_level.onnx", "encoders.png", "latency.json", "trajectory.npz")
@@ -73,7 +59,6 @@ NUMBERS = [
     ("pixelgait-export --low-level walk --out b --seed -1", "--seed is -1"),
     ("pixelgait-demo --minutes nan", "--minutes is nan"),
     ("pixelgait-benchmark --at-once 20000", "--at-once is 20000"),
-    ("pixelgait-train --recipe iap --workers 0", "--workers is 0"),
     (f"{TRAIN['walk']} --es.noise 0.0", "--es.noise is 0.0"),
     (f"{TRAIN['follow']} --reward.power -1.0", "--reward.power is -1.0, expected 0 to 1000"),
     (
@@ -105,7 +90,7 @@ IGNORED = [
     ("pixelgait-eval iap --gui --workers 3", "--gui and --workers are mutually exclusive"),
     ("pixelgait-eval iap --json f.gif --video ./f.gif", "--json is the same file"),
     ("pixelgait-eval flipped --json flipped/curve.json", "what is read is the same file"),
-    ("pixelgait-eval iap --scene mixture:floor.py --json ./floor.py", "what is read is the same"),
+    ("pixelgait-eval iap --scene mixture:nan.py --json ./nan.py", "what is read is the same"),
     (
         "pixelgait-eval iap --randomise --delays-from slow.json --json slow.json",
         "what is read is the same file",
@@ -205,8 +190,6 @@ OTHERS = [
     ("pixelgait-profile flipped", "'flipped' is a training run"),
     ("pixelgait-replay gone.mcap", "gone.mcap"),
     ("pixelgait-replay note.txt", "note.txt"),
-    ("pixelgait-replay note.txt --json .", ". is not a file"),
-    ('pixelgait-replay note.txt --json ""', "--json is empty"),
     ("pixelgait-view gone.mcap", "gone.mcap: No such file"),
     ("pixelgait-view note.txt", "note.txt: no recording of pixelgait-run"),
     (f"pixelgait-view {WALK} --bundle nowhere", "bundle 'nowhere'"),
@@ -215,24 +198,12 @@ OTHERS = [
         "there is no display (DISPLAY is not set): --save FILE.rrd",
     ),
     ("pixelgait-view live", "there is no display (DISPLAY is not set): --save FILE.rrd"),
-    ("pixelgait-view gone.mcap --save w.rrd", "gone.mcap: No such file"),
     ("pixelgait-view full --save w.rrd", "full: Is a directory"),
-    ("pixelgait-view note.txt --save w.rrd", "note.txt: no recording of pixelgait-run"),
     (f"pixelgait-view {WALK} --save w.rrd", "lacks contract.json, name a --bundle"),
-    (f"pixelgait-view {WALK} --bundle nowhere --save w.rrd", "bundle 'nowhere'"),
     (f"pixelgait-view {WALK} --save /proc/w.rrd", "/proc"),
-    (f"pixelgait-view {WALK} --save walk.mcap", "--save walk.mcap: expected a file .rrd"),
-    (f'pixelgait-view {WALK} --save ""', "--save is empty"),
-    ("pixelgait-view live --bundle nowhere --save w.rrd", "bundle 'nowhere'"),
     (f"pixelgait-replay {WALK} --bundle iap-depth", "bundle 'iap-depth' expects (32, 48, 1)"),
     ("pixelgait-eval iap --scene none.py", "layout: it returns None, expected a Layout"),
     ("pixelgait-eval iap --scene nan.py", "layout: Pose.y is not finite"),
-    ("pixelgait-eval iap --scene thin.py", "half_m of a Box is (1.0, -1.0, 1.0)"),
-    ("pixelgait-eval iap --scene floor.py", "nothing to stand on"),
-    ("pixelgait-eval iap --scene hole.py", "no ground at the start"),
-    ("pixelgait-eval iap --scene many.py", "layout: it places 1 shapes, 0 are movable"),
-    ("pixelgait-eval iap --scene swing.py", "a Swing is of shape 0, 0 are movable"),
-    ("pixelgait-eval iap --scene period.py", "Swing.period_s is not finite"),
     ("pixelgait-eval iap --scene gone.py", "gone.py is missing"),
     ("pixelgait-eval iap --scene moon", "unknown scene 'moon'"),
     ("pixelgait-eval iap --scene gibson:gone", "gone"),
@@ -290,19 +261,14 @@ OTHERS = [
     ("pixelgait-export --low-level nan --out b", "not finite"),
     ("pixelgait-export --low-level empty --out b", "there is no such checkpoint"),
     ("pixelgait-export --low-level walk --high-level sized --out b", "12 weights"),
-    ("pixelgait-export --low-level walk --high-level unknown --out b", "unknown encoder 'ear'"),
     ("pixelgait-export --low-level walk --high-level short --out b", "trains no high level"),
-    ("pixelgait-export --low-level walk --encoder= --out b", "--encoder= is empty"),
     ("pixelgait-train imitate --encoder= --out new", "--encoder= is empty"),
-    ("pixelgait-export --low-level walk --encoder ear --out b", "unknown encoder 'ear'"),
     ("pixelgait-train --recipe stew", "recipe 'stew': no such file, and none shipped (cnn, iap"),
     ("pixelgait-train --recipe iap --out /dev/null", "/dev/null"),
-    ("pixelgait-train --recipe iap --out note.txt", "note.txt"),
     ("pixelgait-train --recipe empty.txt", "expected lines of pixelgait-train"),
     ("pixelgait-train --recipe ahead.txt", "ahead.txt:1"),
     ("pixelgait-train --recipe braces.txt", "braces.txt:2"),
     ("pixelgait-train --recipe nothing.txt", "nothing.txt:2: the first run is {1}"),
-    ("pixelgait-train --recipe iap --workers 0", "--workers is 0"),
     *[
         (line, "many holds runs, name one of them: many/01-walk, many/02-walk, ")
         for line in (
@@ -314,7 +280,6 @@ OTHERS = [
     ],
     ("pixelgait-eval many", "many/09-walk, ..."),
     ("pixelgait-train --out gone --resume", "nothing to resume"),
-    ("pixelgait-train walk --out gone --resume", "nothing to resume"),
     ("pixelgait-train --out flipped --resume", "not a checkpoint"),
     ("pixelgait-train --out cut --resume", "not readable as YAML"),
     ("pixelgait-train --out taskless --resume", "names no task"),
@@ -326,7 +291,6 @@ OTHERS = [
     ("pixelgait-train follow --out short --resume", "a run of task walk, not follow"),
     ("pixelgait-train walk --out new --start short", "398 weights, expected 399"),
     ("pixelgait-train walk --out new --start gone", "gone: not a run folder"),
-    ("pixelgait-train walk --out new --start note.npz", "note.npz: there is no such checkpoint"),
     ("pixelgait-train walk --out new --delays-from latency.json", "--delays-from"),
     ("pixelgait-train course --out new --low-level gone", "gone: not a run folder"),
     ("pixelgait-train course --out new --low-level sized", "trains no low level"),
