@@ -51,7 +51,7 @@ from pixelgait.robot.errors import UserError, run_command
 from pixelgait.robot.files import json_bytes, write_atomic
 from pixelgait.robot.interface import CONTROL_DT_S
 from pixelgait.sim.body.camera import KIND_OF_CHANNELS
-from pixelgait.sim.environments.base_env import LONGEST_S
+from pixelgait.sim.environments.robot_envs import LONGEST_S
 from pixelgait.sim.world.seeds import TRAINING
 
 CURVE = "curve.json"

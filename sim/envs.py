@@ -20,7 +20,7 @@ def _register(name: str, entry: str, vector_entry: str | None = None, **options:
     )
 
 
-GAIT, STEER = "gait_env:GaitEnv", "steer_env:SteerEnv"
+GAIT, STEER = "robot_envs:GaitEnv", "robot_envs:SteerEnv"
 FOLLOW = {"scene": "flat", "seconds": 10.0, "task": "follow", "image_size": None}
 _register("Walk", GAIT, scene="flat", seconds=10.0)
 _register("Follow", GAIT, "follow_vector_env:FollowVectorEnv", **FOLLOW)

@@ -21,12 +21,12 @@ VECTORS = """
 import sys
 from pixelgait.robot.errors import run_command
 from pixelgait.robot.spec import A1
-from pixelgait.sim.benchmarks.vectors import vector_rates
+from pixelgait.sim.benchmarks.rollouts import vector_rates
 sys.warnoptions.append("ignore:resource_tracker")  # as every command does
 run_command(lambda: vector_rates(A1, steps=1_000_000, rounds=1, seed=0))
 """
 BEGUN_S = 1.5  # longer than to import what they need
-VECTOR_PROCESSES = 7  # the command, two environments, two loops; Python's fork server and tracker
+VECTOR_PROCESSES = 5  # the command, two environments; Python's fork server and tracker
 
 
 def test_orphaned_processes_are_found() -> None:

@@ -21,8 +21,14 @@ from pixelgait.sim.batched.controller import imu_vectors
 from pixelgait.sim.batched.mujoco_batch import MuJoCoBatch
 from pixelgait.sim.batched.tasks import FollowBatch, Robots, fallen
 from pixelgait.sim.body.interface import PHYSICS_DT_S, SUBSTEPS
-from pixelgait.sim.environments.base_env import Observation, as_action, check_times
-from pixelgait.sim.environments.gait_env import Agent, action_space, felt_space
+from pixelgait.sim.environments.robot_envs import (
+    Agent,
+    Observation,
+    action_space,
+    as_action,
+    check_times,
+    felt_space,
+)
 from pixelgait.sim.tasks.follow import Follow
 from pixelgait.sim.world.seeds import TRAINING, another_seed, ranges_of
 

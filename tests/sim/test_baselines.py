@@ -9,7 +9,7 @@ from pixelgait.policies.evaluation.evaluate import player
 from pixelgait.policies.evaluation.options import EvalConfig
 from pixelgait.robot.spec import A1
 from pixelgait.sim.engines.kinematic_body import KinematicBody
-from pixelgait.sim.environments.base_env import no_high_level
+from pixelgait.sim.environments.robot_envs import no_high_level
 from pixelgait.sim.scenes.registry import make_scene
 from pixelgait.sim.tasks.episode import Episode, glide_episode, run_episode
 from pixelgait.sim.tasks.navigate import Navigate

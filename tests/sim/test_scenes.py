@@ -22,7 +22,7 @@ from pixelgait.sim.body.interface import SimulatedBody
 from pixelgait.sim.engines.pybullet_body import PyBulletBody
 from pixelgait.sim.engines.pybullet_client import pybullet
 from pixelgait.sim.engines.registry import BODIES, make_body
-from pixelgait.sim.environments.gait_env import GaitEnv
+from pixelgait.sim.environments.robot_envs import GaitEnv
 from pixelgait.sim.scenes.flat import FlatGround
 from pixelgait.sim.scenes.registry import SCENES, is_graded, make_scene
 from pixelgait.sim.world.scene import HeightField, Layout, Pose

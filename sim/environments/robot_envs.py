@@ -1,35 +1,54 @@
-"""Base class of the Gymnasium environments: a robot with a camera in a scene, and pictures."""
+"""Gymnasium environments of one robot in a scene; the agent replaces its low or high level."""
 
 from __future__ import annotations
 
 import math
-from typing import Any, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, get_args
 
 import gymnasium
 import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from pixelgait.robot.control.controller import Decision
-from pixelgait.robot.control.observation import goal_vector, policy_image
+from pixelgait.robot.bundle import load_bundle, shipped_low_level
+from pixelgait.robot.control.controller import Controller, Decision
+from pixelgait.robot.control.low_level import (
+    INPUT_SIZE,
+    LATENT_SIZE,
+    OUTPUT_SIZE,
+    act,
+    features,
+    with_surplus,
+)
+from pixelgait.robot.control.observation import goal_vector, imu_vector, policy_image
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.interface import CONTROL_DT_S, Reading
-from pixelgait.robot.spec import A1, Array, find_robot
+from pixelgait.robot.safety.supervisor import Supervisor
+from pixelgait.robot.spec import A1, Array, RobotSpec, find_robot
 from pixelgait.sim.body.camera import CHANNELS, Camera, Kind
 from pixelgait.sim.body.faults import parse_faults, require_camera, require_time
 from pixelgait.sim.body.randomisation import Randomisation
 from pixelgait.sim.engines.kinematic_body import KinematicBody
-from pixelgait.sim.engines.registry import make_body
+from pixelgait.sim.engines.registry import BODIES, make_body
 from pixelgait.sim.scenes.registry import MEDIUM, is_graded, make_scene
+from pixelgait.sim.tasks.follow import Follow
+from pixelgait.sim.tasks.navigate import navigation_task
+from pixelgait.sim.tasks.task import fallen
 from pixelgait.sim.world.appearance import AppearanceOption
 from pixelgait.sim.world.scene import Scene
 from pixelgait.sim.world.seeds import TRAINING, another_seed
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 SIZE = 36, 36  # (height, width) of an image [pixels]: the least the CNN of Mnih et al. (2015) takes
 LARGEST_IMAGE = 1024  # pixels a side, as in pixelgait-sim
 CAMERA_STEPS = 3  # control steps from one frame of a 30 Hz camera to the next
 MAX_FRAME_SKIP = 6000  # control steps: a minute
 LONGEST_S = 3600.0
+LARGEST = 100.0  # bound of what working sensors measure [rad], [rad/s]
+NO_LATENT = np.zeros(LATENT_SIZE)  # the agent's motions do not depend on a latent command
+TaskName = Literal["forward", "follow"]
 Observation = dict[str, Any]
 
 
@@ -201,6 +220,210 @@ class PixelGaitEnv(gymnasium.Env[Observation, NDArray[np.floating[Any]]]):
         if self._renderer is not None:
             self._renderer.close()
             self._renderer = None
+
+
+class GaitEnv(PixelGaitEnv):
+    """The agent replaces the low level, and may see.
+
+    Action (19,) in [-1, 1]: the low level's outputs, 12 leg-pose residuals and 7 gait parameters.
+    Observation: `image` as in `PixelGaitEnv` and `proprioception` (18,): IMU (4), joint angles
+    (12), gait phase (2). Task "forward": the reward is the capped advance to the goal [m]. Task
+    "follow": as in training, how well velocity commands are tracked that change every second, under
+    pushes; `command` (2,) in [-1, 1] is the present one. An episode terminates by a fall, a fault
+    of the supervisor or at the goal. It is truncated when its time is up, or after 6 s without
+    advance in a scene without a goal position.
+
+    Raises:
+        UserError: as `PixelGaitEnv`; if the task is unknown or the body has no legs.
+    """
+
+    def __init__(
+        self,
+        scene: str,
+        difficulty: float | None = None,
+        image_size: tuple[int, int] | None = SIZE,
+        frame_skip: int = 1,
+        task: TaskName = "forward",
+        **options: Unpack[EnvOptions],
+    ) -> None:
+        if task not in get_args(TaskName):
+            raise UserError(f"unknown task '{task}', choose from {', '.join(get_args(TaskName))}")
+        if options.get("body") == "glide":
+            raise UserError(f"body 'glide' has no legs, choose from {', '.join(BODIES)}")
+        super().__init__(scene, difficulty, image_size, frame_skip, **options)
+        follows = task == "follow"
+        self.task = Follow(steps=0) if follows else navigation_task(self.body.scene, steps=0)
+        self.agent = Agent(self.robot)
+        self.action_space = action_space()
+        most = np.inf if options.get("faults") else LARGEST  # joint angles in degrees exceed it
+        self.observation_space = spaces.Dict({**self.shared_spaces(), **felt_space(task, most)})
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Observation, dict[str, Any]]:
+        """Start an episode with this seed, or with the next of the environment's own generator."""
+        episode = self.start_episode(seed)
+        self.task.reset(self.body, episode)
+        self.agent.reset()
+        self._draw_command()
+        return self._observe(), {"seed": episode}
+
+    def step(
+        self, action: NDArray[np.floating[Any]]
+    ) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
+        """Apply one action (19,) for `frame_skip` control steps; it is clipped to [-1, 1].
+
+        Raises:
+            UserError: if its shape differs or it contains nan.
+        """
+        self.agent.action = as_action(action, (OUTPUT_SIZE,))
+        total, over = 0.0, False
+        for _ in range(self.frame_skip):
+            result = self.agent.follow(self._latent(), self.reading, self.body.ages())
+            self.body.apply(result.command)
+            self.reading = self.body.read()
+            self.count_step()
+            reward, over = self.task.step(self.body)
+            total += reward
+            over = over or self.agent.supervisor.fault is not None
+            self._draw_command()
+            if over or self.time_is_up():
+                break
+        x, y, _ = self.body.pose()[0]
+        info = {"x_m": x, "y_m": y, "fell": fallen(self.body)}
+        stuck = self.task.stuck and self.agent.supervisor.fault is None
+        truncated = stuck or self.time_is_up()
+        return self._observe(), float(total), bool(over and not stuck), truncated, info
+
+    def _latent(self) -> Array:
+        return self.task.latent if isinstance(self.task, Follow) else NO_LATENT
+
+    def _draw_command(self) -> None:
+        """Draw a velocity command every second, as in training."""
+        if isinstance(self.task, Follow) and self.steps % Follow.COMMAND_STEPS == 0:
+            self.task.command(None)
+
+    def _observe(self) -> Observation:
+        phase, reading = self.agent.phase, self.reading
+        x = features(NO_LATENT, imu_vector(reading), reading.joint_angles, phase)
+        felt = np.asarray(x[LATENT_SIZE:], dtype=np.float32)
+        observation = {**self.shared_observation(), "proprioception": felt}
+        if isinstance(self.task, Follow):
+            observation["command"] = self.task.latent.astype(np.float32)
+        return observation
+
+
+class Agent(Controller):
+    """A controller whose low level outputs `action` (19,)."""
+
+    def __init__(self, spec: RobotSpec) -> None:
+        super().__init__(no_high_level, self._act, Supervisor(spec))
+        self.spec, self.action = spec, np.zeros(OUTPUT_SIZE)
+
+    def _act(
+        self, latent: Array, imu: Array, joint_angles: Array, carried: Array
+    ) -> tuple[Array, Array]:
+        carried = with_surplus(self.spec, carried)
+        return act(self.spec, latent, self.action, carried, joint_angles)
+
+
+class SteerEnv(PixelGaitEnv):
+    """The agent replaces the high level: it sees, and sends velocity commands.
+
+    Action (2,) in [-1, 1]: the latent command (speed, yaw rate) for `frame_skip` control steps.
+    Observation: `image` and `goal` as in `PixelGaitEnv`. Bodies pybullet and mujoco walk on a low
+    level, by default the one shipped for the robot. Body glide has no legs, follows commands about
+    as well, and is many times as fast. The reward is the capped advance to the goal [m]; episodes
+    end as in `GaitEnv`.
+
+    Raises:
+        UserError: as `PixelGaitEnv`; if there is no such low level for this robot or body.
+    """
+
+    def __init__(
+        self,
+        scene: str,
+        difficulty: float | None = None,
+        image_size: tuple[int, int] = SIZE,
+        frame_skip: int = 20,
+        low_level: str | None = None,
+        **options: Unpack[EnvOptions],
+    ) -> None:
+        if image_size is None:
+            raise UserError("image_size is None, expected (height, width): the agent sees")
+        glides = options.get("body") == "glide"
+        if glides and low_level is not None:
+            raise UserError(f"low_level '{low_level}' has no effect: body 'glide' has no legs")
+        super().__init__(scene, difficulty, image_size, frame_skip, **options)
+        self.task = navigation_task(self.body.scene, steps=0)
+        self.controller: Controller | None = None
+        if not glides:
+            name = str(shipped_low_level(self.robot.name) if low_level is None else low_level)
+            bundle = load_bundle(name)
+            if bundle.spec is not self.robot:
+                raise UserError(f"low_level '{name}' is for robot {bundle.spec.name}, see robot=")
+            self.controller = Controller(no_high_level, bundle.low_level, Supervisor(self.robot))
+        self.action_space = spaces.Box(-1.0, 1.0, (LATENT_SIZE,), np.float32)
+        self.observation_space = spaces.Dict(self.shared_spaces())
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Observation, dict[str, Any]]:
+        """Start an episode with this seed, or with the next of the environment's own generator."""
+        episode = self.start_episode(seed)
+        self.task.reset(self.body, episode)
+        if self.controller is not None:
+            self.controller.reset()
+        return self.shared_observation(), {"seed": episode}
+
+    def step(
+        self, action: NDArray[np.floating[Any]]
+    ) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
+        """Walk under one command (2,) for `frame_skip` control steps; it is clipped to [-1, 1].
+
+        Raises:
+            UserError: if its shape differs or it contains nan.
+        """
+        latent = as_action(action, (LATENT_SIZE,))
+        total, over, failed = 0.0, False, False
+        for _ in range(self.frame_skip):
+            failed = self._walk(latent)
+            self.count_step()
+            reward, over = self.task.step(self.body)
+            total += reward
+            if over or failed or self.time_is_up():
+                break
+        x, y, _ = self.body.pose()[0]
+        down = failed or fallen(self.body)  # falling across the goal is no success
+        info = {"x_m": x, "y_m": y, "is_success": bool(self.task.succeeded() and not down)}
+        stuck = self.task.stuck and not failed
+        terminated = bool((over or failed) and not stuck)
+        truncated = stuck or self.time_is_up()
+        return self.shared_observation(), float(total), terminated, truncated, info
+
+    def _walk(self, latent: Array) -> bool:
+        """Take one control step; return whether the robot is damped or off the ground."""
+        if self.controller is None:
+            self.body.follow(latent)
+            self.reading = self.body.read()
+            return not self.body.on_ground()
+        result = self.controller.follow(latent, self.reading, self.body.ages())
+        self.body.apply(result.command)
+        self.reading = self.body.read()
+        return self.controller.supervisor.fault is not None
+
+
+def action_space() -> Any:
+    """The `Box` of a low level's outputs, (19,)."""
+    return spaces.Box(-1.0, 1.0, (OUTPUT_SIZE,), np.float32)
+
+
+def felt_space(task: TaskName, largest: float = LARGEST) -> dict[str, spaces.Space[Any]]:
+    """Spaces of `proprioception` (18,) and, in task follow, `command` (2,)."""
+    sizes = {"proprioception": (INPUT_SIZE - LATENT_SIZE, largest)}
+    if task == "follow":
+        sizes["command"] = (LATENT_SIZE, 1.0)
+    return {n: spaces.Box(-most, most, (size,), np.float32) for n, (size, most) in sizes.items()}
 
 
 def no_high_level(*_: object) -> Decision:
