@@ -134,13 +134,15 @@ def interrupt_later(*also: signal.Signals) -> Iterator[None]:
         yield
         return
     came: list[int] = []
+    before = {each: signal.getsignal(each) for each in (signal.SIGINT, *also)}
 
     def defer(number: int, _: object) -> None:
         came.append(number)
         if before[signal.Signals(number)] is _announce:
             _say_interrupted()
 
-    before = {each: signal.signal(each, defer) for each in (signal.SIGINT, *also)}
+    for each in before:
+        signal.signal(each, defer)
     try:
         yield
     finally:

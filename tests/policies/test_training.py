@@ -503,7 +503,7 @@ def test_a_task_has_only_the_options_it_uses(command: Command, line: str, option
 def test_every_task_shows_its_own_defaults(command: Command) -> None:
     for task, iterations, steps in (("walk", 200, 500), ("imitate", 10, 3500), ("joint", 60, 3500)):
         words = " ".join(command("pixelgait-train", task, "--help").stdout.replace("│", "").split())
-        assert f"Iterations of the trainer. (default: {iterations})" in words
+        assert f"Number of iterations. (default: {iterations})" in words
         assert f"Control steps (10 ms) of a training episode. (default: {steps})" in words
 
 
