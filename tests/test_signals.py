@@ -21,7 +21,7 @@ VECTORS = """
 import sys
 from pixelgait.robot.errors import run_command
 from pixelgait.robot.spec import A1
-from pixelgait.sim.benchmarks.rollouts import vector_rates
+from pixelgait.sim.benchmarks.vectors import vector_rates
 sys.warnoptions.append("ignore:resource_tracker")  # as every command does
 run_command(lambda: vector_rates(A1, steps=1_000_000, rounds=1, seed=0))
 """

@@ -117,12 +117,8 @@ def benchmark(config: BenchmarkConfig) -> dict[str, Any]:
         UserError: if robot or scene are unknown.
     """
     from pixelgait.sim.benchmarks.cameras import appearance_rates, camera_rates
-    from pixelgait.sim.benchmarks.rollouts import (
-        batch_rates,
-        many_rates,
-        rollout_rates,
-        vector_rates,
-    )
+    from pixelgait.sim.benchmarks.rollouts import batch_rates, rollout_rates
+    from pixelgait.sim.benchmarks.vectors import many_rates, vector_rates
 
     scenes = {name: make_scene(name) for name in config.camera_scenes}
     spec, scene = find_robot(config.robot), make_scene(config.scene)

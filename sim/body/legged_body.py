@@ -286,6 +286,22 @@ def motor_torques(
 
 def standing(spec: RobotSpec) -> JointCommand:
     """The command of a robot that stands."""
-    none = np.zeros(len(spec.joint_names))
-    targets = standing_targets(spec)
-    return JointCommand(0.0, targets, spec.kp_nm_per_rad, spec.kd_nms_per_rad, none)
+    return stiff(spec, standing_targets(spec))
+
+
+def stiff(spec: RobotSpec, targets: Array, feed_forward: Array | None = None) -> JointCommand:
+    """Targets (12,) [rad] with the robot's own gains, and feed-forward torques (12,) [Nm]."""
+    effort = np.zeros_like(targets) if feed_forward is None else feed_forward
+    return JointCommand(0.0, targets, spec.kp_nm_per_rad, spec.kd_nms_per_rad, effort)
+
+
+def damped(spec: RobotSpec) -> JointCommand:
+    """Damping without stiffness."""
+    zeros = np.zeros(len(spec.joint_names))
+    return JointCommand(0.0, zeros, zeros, zeros + spec.damping_nms_per_rad, zeros)
+
+
+def limp(spec: RobotSpec) -> JointCommand:
+    """No torque at all."""
+    zeros = np.zeros(len(spec.joint_names))
+    return JointCommand(0.0, zeros, zeros, zeros, zeros)

@@ -26,7 +26,7 @@ from pixelgait.sim.rendering.geometry import Hits as SceneHits
 from pixelgait.sim.rendering.painter import Painter
 from pixelgait.sim.world.meshes import box_uv
 from pixelgait.sim.world.obstacles import are_obstacles
-from pixelgait.sim.world.scene import ORIGIN, Box, Layout, Mesh, Plane, Pose, Scene
+from pixelgait.sim.world.scene import ORIGIN, Box, Layout, Mesh, Plane, Pose, Scene, Shape
 from pixelgait.sim.world.texture import CHEQUERS_M, TILE_PIXELS, chequers, tile
 
 SLACK_M = 1e-4  # between a hit, float64, and its triangle, float32
@@ -40,23 +40,9 @@ class MuJoCoScene:
 
     def __init__(self, scene: Scene, model: mujoco.MjModel, data: mujoco.MjData) -> None:
         self.scene, self.model, self.data = scene, model, data
-        self._textured = {
-            model.geom(scene_geom(i)).id: shape.texture
-            for i, shape in enumerate((*scene.fixed, *scene.movable))
-            if isinstance(shape, Box) and shape.visible and shape.texture is not None
-        }
-        self._planes = [
-            model.geom(scene_geom(i)).id
-            for i, shape in enumerate(scene.fixed)
-            if isinstance(shape, Plane)
-        ]
-        self._mesh_textures = [
-            MeshTexture(model, model.geom(scene_geom(i)).id, shape.texture)
-            for i, shape in enumerate(scene.fixed)
-            if isinstance(shape, Mesh) and shape.texture is not None
-        ]
         shapes = (*scene.fixed, *scene.movable)
         self._geoms = [model.geom(scene_geom(i)).id for i in range(len(shapes))]
+        self._paints = _paints(model, dict(zip(self._geoms, shapes, strict=True)))
         self._collision_boxes = [  # of meshes
             model.geom(f"{scene_geom(i)}-{j}").id
             for i, shape in enumerate(scene.fixed)
@@ -68,7 +54,6 @@ class MuJoCoScene:
         self._shapes[self._geoms] = np.arange(len(shapes))
         self._painter = Painter(scene)
         self.layout = Layout(ORIGIN)
-        self._paints = self._painted()
 
     def reset(self, rng: np.random.Generator) -> Pose:
         """Lay the scene out; returns the robot's start."""
@@ -134,13 +119,19 @@ class MuJoCoScene:
         self.data.mocap_pos[movable] = (pose.x, pose.y, pose.z)
         self.data.mocap_quat[movable] = wxyz(upright(pose.yaw))
 
-    def _painted(self) -> list[Paint]:
-        """Colours of textured boxes, planes and meshes."""
-        boxes = self._textured.items()
-        covers = {geom: (tile(texture), texture.tile_m) for geom, texture in boxes}
-        covers |= {geom: (chequers(), CHEQUERS_M) for geom in self._planes}
-        tiles = [TiledTextures.of(self.model.ngeom, covers)] if covers else []
-        return [*tiles, *self._mesh_textures]
+
+def _paints(model: mujoco.MjModel, shapes: Mapping[int, Shape]) -> list[Paint]:
+    """Colours of textured boxes, planes and meshes, from the shapes by their geoms."""
+    covers, meshes = {}, []
+    for geom, shape in shapes.items():
+        if isinstance(shape, Plane):
+            covers[geom] = chequers(), CHEQUERS_M
+        elif isinstance(shape, Box) and shape.visible and shape.texture is not None:
+            covers[geom] = tile(shape.texture), shape.texture.tile_m
+        elif isinstance(shape, Mesh) and shape.texture is not None:
+            meshes.append(MeshTexture(model, geom, shape.texture))
+    tiles = [TiledTextures.of(model.ngeom, covers)] if covers else []
+    return [*tiles, *meshes]
 
 
 class Paint(Protocol):

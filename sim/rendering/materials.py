@@ -11,9 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pixelgait.robot.spec import Array
-from pixelgait.sim.rendering.heldout_patterns import UNSEEN_PATTERNS
 from pixelgait.sim.rendering.noise import PIXELS, chance
-from pixelgait.sim.rendering.training_patterns import TRAINING_PATTERNS, Pattern
+from pixelgait.sim.rendering.patterns import TRAINING_PATTERNS, UNSEEN_PATTERNS, Pattern
 from pixelgait.sim.world.appearance import AppearanceSet
 
 PATTERNS: dict[AppearanceSet, tuple[Pattern, ...]] = {

@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pixelgait.robot.spec import Array
-from pixelgait.sim.rendering.backdrops import backdrop_colours
-from pixelgait.sim.rendering.episode_appearance import EpisodeAppearance, Motion
+from pixelgait.sim.rendering.episode_appearance import EpisodeAppearance, Motion, backdrop_colours
 from pixelgait.sim.rendering.geometry import (
     FOREIGN,
     SKY,

@@ -34,7 +34,7 @@ from pixelgait.robot.unitree.services import (
     topics,
 )
 from pixelgait.sim.body.interface import PHYSICS_DT_S
-from pixelgait.sim.ros.motor_commands import limp, stiff
+from pixelgait.sim.body.legged_body import limp, stiff
 
 OWN_PROGRAM = "normal"  # has the motors until it is released: sport_mode
 NOT_IMPLEMENTED, MALFORMED = 3203, 3204  # the robot's error codes

@@ -17,7 +17,7 @@ from pixelgait.robot.ros.address import Ros2Control
 from pixelgait.robot.ros.common import ros2
 from pixelgait.robot.ros.links.ros2_control import kind_of
 from pixelgait.robot.spec import Array, RobotSpec
-from pixelgait.sim.ros.motor_commands import damped, stiff
+from pixelgait.sim.body.legged_body import damped, stiff
 
 LOG_PERIOD_S = 10.0  # of dropped commands
 

@@ -18,8 +18,7 @@ from pixelgait.sim.body.randomisation import Randomisation
 from pixelgait.sim.engines.kinematic_body import KinematicBody
 from pixelgait.sim.engines.registry import BODIES, make_body
 from pixelgait.sim.environments.robot_envs import GaitEnv
-from pixelgait.sim.rendering.backdrops import BACKDROPS
-from pixelgait.sim.rendering.episode_appearance import SHAKE, EpisodeAppearance, Motion
+from pixelgait.sim.rendering.episode_appearance import BACKDROPS, SHAKE, EpisodeAppearance, Motion
 from pixelgait.sim.rendering.geometry import Geometry
 from pixelgait.sim.rendering.materials import PATTERNS
 from pixelgait.sim.rendering.noise import PIXELS
