@@ -12,9 +12,8 @@ import numpy as np
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.interface import Image, Reading
 from pixelgait.robot.spec import LEGS, Array
-from pixelgait.sim.body.delays import DelayLine, History
 from pixelgait.sim.body.interface import SimulatedBody
-from pixelgait.sim.body.sensors import nearer_quaternion
+from pixelgait.sim.body.sensors import DelayLine, History, nearer_quaternion
 from pixelgait.sim.world.seeds import Stream
 
 # Assumption: one reading in five has one value off by up to 1 (rad, rad/s).

@@ -19,7 +19,6 @@ from pixelgait.robot.rotation import Quaternion, Vector, heading, upright
 from pixelgait.robot.safety.supervisor import NO_AGES
 from pixelgait.robot.spec import Array, RobotSpec
 from pixelgait.sim.body.camera import Camera
-from pixelgait.sim.body.delays import DelayLine
 from pixelgait.sim.body.interface import (
     PHYSICS_DT_S,
     START_ABOVE_M,
@@ -28,7 +27,7 @@ from pixelgait.sim.body.interface import (
     JointLoads,
 )
 from pixelgait.sim.body.randomisation import Randomisation, Sample
-from pixelgait.sim.body.sensors import Sensors
+from pixelgait.sim.body.sensors import DelayLine, Sensors
 from pixelgait.sim.world.scene import Layout, Pose, Scene
 from pixelgait.sim.world.seeds import Stream
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
+from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import cv2
 import numpy as np
@@ -16,11 +18,11 @@ from pixelgait.robot.interface import Image, Reading
 from pixelgait.robot.rotation import tilted, turned, wrap_angle
 from pixelgait.robot.spec import Array
 from pixelgait.sim.body.camera import FAR_M, Camera
-from pixelgait.sim.body.delays import History
 from pixelgait.sim.body.interface import BasePose
 from pixelgait.sim.body.randomisation import Sample
 from pixelgait.sim.world.seeds import Stream
 
+T = TypeVar("T")
 # Assumptions. Blur is the mean of this many pictures; at the fastest turn a picture of 32 pixels
 # moves by less than one.
 BLUR_TAPS = 5
@@ -351,3 +353,57 @@ def _turned(vector: Array, angle: float) -> Array:
     """A vector (2,) rotated by an angle [rad]."""
     cos, sin = np.cos(angle), np.sin(angle)
     return np.array((cos * vector[0] - sin * vector[1], sin * vector[0] + cos * vector[1]))
+
+
+class DelayLine(Generic[T]):
+    """Outputs items in order, `delay_s` after their input; `first` is available at once."""
+
+    def __init__(self, first: T, delay_s: float = 0.0) -> None:
+        self.delay_s = delay_s
+        self._arrived = first
+        self._pending: deque[tuple[float, T]] = deque()  # due times [s] and items
+
+    def put(self, time_s: float, item: T) -> None:
+        self._pending.append((time_s + self.delay_s, item))
+
+    def at(self, time_s: float) -> T:
+        """The newest item that has arrived by a time [s]."""
+        while self._pending and self._pending[0][0] <= time_s:
+            _, self._arrived = self._pending.popleft()
+        return self._arrived
+
+
+class History:
+    """A measured vector over the last `kept_s` at least, linear between samples."""
+
+    def __init__(self, kept_s: float = 1.0) -> None:
+        self.kept_s = kept_s
+        self._times_s: list[float] = []
+        self._values: list[Array] = []
+
+    @property
+    def empty(self) -> bool:
+        """Whether there is no sample yet."""
+        return not self._times_s
+
+    def add(self, time_s: float, value: Array) -> None:
+        """Add the newest sample; one with the time of the last replaces it."""
+        times_s = self._times_s
+        if times_s and times_s[-1] == time_s:
+            self._values[-1] = value
+            return
+        times_s.append(time_s)
+        self._values.append(value)
+        if times_s[0] < time_s - 2.0 * self.kept_s:  # seldom, since dropping the oldest takes time
+            old = bisect_right(times_s, time_s - self.kept_s) - 1
+            del times_s[:old], self._values[:old]
+
+    def at(self, time_s: float) -> Array:
+        """The vector at a time [s]; outside the samples' range the nearest one."""
+        later = bisect_right(self._times_s, time_s)
+        if later in (0, len(self._times_s)):
+            return self._values[max(later - 1, 0)]
+        earlier_s, later_s = self._times_s[later - 1 : later + 1]
+        share = (time_s - earlier_s) / (later_s - earlier_s)
+        before, after = self._values[later - 1 : later + 1]
+        return before + share * (after - before)

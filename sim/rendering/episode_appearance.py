@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from pixelgait.robot.spec import Array
 from pixelgait.sim.rendering.geometry import Floats, Geometry
 from pixelgait.sim.rendering.materials import Material, Palette, draw_material, in_one_colour
-from pixelgait.sim.rendering.noise import chance, smooth
+from pixelgait.sim.rendering.patterns import chance, smooth
 from pixelgait.sim.world.appearance import AppearanceSeed, AppearanceSet
 from pixelgait.sim.world.scene import Box, Shape
 

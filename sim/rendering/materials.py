@@ -11,8 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pixelgait.robot.spec import Array
-from pixelgait.sim.rendering.noise import PIXELS, chance
-from pixelgait.sim.rendering.patterns import TRAINING_PATTERNS, UNSEEN_PATTERNS, Pattern
+from pixelgait.sim.rendering.patterns import (
+    PIXELS,
+    TRAINING_PATTERNS,
+    UNSEEN_PATTERNS,
+    Pattern,
+    chance,
+)
 from pixelgait.sim.world.appearance import AppearanceSet
 
 PATTERNS: dict[AppearanceSet, tuple[Pattern, ...]] = {

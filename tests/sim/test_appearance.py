@@ -21,7 +21,7 @@ from pixelgait.sim.environments.robot_envs import GaitEnv
 from pixelgait.sim.rendering.episode_appearance import BACKDROPS, SHAKE, EpisodeAppearance, Motion
 from pixelgait.sim.rendering.geometry import Geometry
 from pixelgait.sim.rendering.materials import PATTERNS
-from pixelgait.sim.rendering.noise import PIXELS
+from pixelgait.sim.rendering.patterns import PIXELS
 from pixelgait.sim.scenes import Box, Layout, Plane, Pose, Scene, Swing
 from pixelgait.sim.scenes.registry import SCENES, make_scene
 from pixelgait.sim.world.appearance import AppearanceOption, AppearanceSeed, AppearanceSet
