@@ -64,7 +64,11 @@ def make_encoder(config: str, **options: Any) -> Encoder:
             raise ValueError(f"encoder '{name}': option '{key}' is given twice")
         given.add(key)
         options[key] = _value(value, known[key].default, f"{name}: {key}")
-    return ENCODERS[name](**options)
+    try:
+        return ENCODERS[name](**options)
+    except (RuntimeError, MemoryError, TypeError) as error:  # torch: sizes beyond memory or int64
+        reason = str(error).splitlines()[0] if str(error) else "not enough memory"
+        raise ValueError(f"encoder '{config}' cannot be built: {reason}") from error
 
 
 def _value(text: str, default: object, where: str) -> object:

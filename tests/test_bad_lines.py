@@ -296,6 +296,7 @@ OTHERS = [
     ("pixelgait-train course --out new --low-level sized", "trains no low level"),
     ("pixelgait-train imitate --out new --encoder iap:channels=2", "2 channels"),
     ("pixelgait-train imitate --out new --encoder iap:pet=cat", "no option 'pet=cat'"),
+    ("pixelgait-train imitate --out new --encoder vit:dim=1000000000000", "cannot be built:"),
 ]
 USAGE = [
     (f"{command} --nonsense", "--nonsense")
