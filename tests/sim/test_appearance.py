@@ -302,11 +302,11 @@ def test_rays_of_randomised_cameras_are_evicted_from_the_cache() -> None:
     body = KinematicBody(
         A1, make_scene("clutter", appearance="train"), randomisation=Randomisation()
     )
-    for seed in range(2 * camera.CAMERAS):
+    for seed in range(2 * camera.CACHED_CAMERAS):
         body.reset(seed)
         body.render()
     for rays in (camera._rays, camera._rays_float32):
-        assert rays.cache_info().currsize <= camera.CAMERAS
+        assert rays.cache_info().currsize <= camera.CACHED_CAMERAS
     body.close()
 
 
