@@ -61,7 +61,7 @@ LOW_LEVELS = {  # shipped bundles, by robot
     "mini_cheetah": "walk-mini-cheetah",
 }
 
-SCHEMA = 3
+SCHEMA = 4
 TOLERANCE = 1e-5  # largest difference between runtimes or CPUs
 
 # Keys of a contract, some of them for other programs.

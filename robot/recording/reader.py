@@ -41,7 +41,7 @@ class RecordedStep:
     fault: str | None
     decided: bool  # an image was processed
     took_us: float  # from fetching the readings to sending the command
-    sent: bool  # otherwise withheld: the robot had been released
+    sent: bool  # otherwise withheld: the driver had timed out, and damping was sent
     lost: int = 0  # missing steps right before it
 
 
@@ -97,7 +97,9 @@ def read_recording(path: Path) -> Recording:
         recording.damaged = True
         if not recording.steps:
             raise UserError(f"{path}: the recording is damaged from the beginning") from None
-    except (KeyError, ValueError, TypeError, AttributeError) as error:
+    except AttributeError as error:  # a message lacks a field
+        raise UserError(f"{path}: recorded by another version ({error}). Record it anew") from None
+    except (KeyError, ValueError, TypeError) as error:
         raise UserError(f"{path}: no recording of pixelgait-run ({error!r})") from None
     if not recording.steps:
         raise UserError(f"{path}: no recording of pixelgait-run, or an empty one")

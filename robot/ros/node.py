@@ -110,10 +110,11 @@ class ControllerNode(LifecycleNode):
         loop.stop()
         self._status.end(loop)
         self.fault = loop.fault
+        if self.connections is not None:
+            self.connections.link.settle()  # first of all: it lets the robot down
         if SILENT in (loop.fault or "") and (busy := busy_computer(loop.steps, loop.misses)):
             self.fault = f"{loop.fault}; {busy}"
         if self.connections is not None:
-            self.connections.link.settle()
             other = self.connections.conflict() if loop.fault else None
             if other and other != loop.fault:  # the fault may be a consequence of the conflict
                 self.fault = f"{self.fault}; {other}"

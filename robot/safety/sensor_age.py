@@ -101,9 +101,10 @@ class FrozenImageCheck:
         self._moved_rad = 0.0  # largest motion of a joint since
 
     def judge(self, data: Any, joints: Array) -> str | None:
-        """Warning about an image's bytes, given the present joint angles [rad]; None if it is new.
+        """Warning about an image's bytes, given the present joint angles [rad].
 
-        `joints` may be of any length.
+        None if the image is new, or if joints have moved by no more than `STUCK_RAD` since it came
+        first. `joints` may be of any length.
         """
         pixels = np.frombuffer(data, np.uint8)
         comparable = joints.shape == self._joints.shape

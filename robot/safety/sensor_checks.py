@@ -48,8 +48,8 @@ class JointMonitor:
     """Checks joint readings before a command relies on them, and keeps the last trusted ones.
 
     `angles` and `velocities` (12,) are those of the newest reading; a joint in doubt keeps its last
-    trusted angle, at rest. A joint is `suspect` for one reading if its value is impossible; most of
-    its readings being impossible is a fault. `trusted` says whether there was a good reading.
+    trusted angle, at rest. A reading is `suspect` if any joint's value is impossible; a joint with
+    mostly impossible readings is a fault. `trusted` says whether there was a good reading.
     """
 
     def __init__(self, spec: RobotSpec) -> None:

@@ -82,7 +82,7 @@ class Supervisor:
         fault: why the robot is damped, or None; only `reset` and `rise` clear it.
         bridged: number of readings with joints, or an orientation, that were not trusted.
         sensor_timeouts: time-outs by sensor name.
-        motors_enabled: False for a rehearsal without motors: joints then never count as stuck.
+        motors_enabled: False in a dry run, whose commands reach no motor: no joint counts as stuck.
     """
 
     def __init__(
@@ -106,7 +106,10 @@ class Supervisor:
         self.rise()
 
     def rise(self) -> None:
-        """Start anew with a robot that stands up: no fault, no command sent; readings are kept."""
+        """Start anew with a robot that stands up: no fault, no command sent.
+
+        Trusted joint readings are kept; IMU monitor and motion check start anew.
+        """
         self.fault: str | None = None
         self.bridged = self._bad_imu = 0
         self._imu.reset()

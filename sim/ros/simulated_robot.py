@@ -125,8 +125,8 @@ class SimulatedRobot(Node):
             self._truth.publish(_odometry(now, "map", position, orientation))
             true = np.array((*position[:2], heading(orientation)))
             x, y, yaw = self._drifting.read(true).tolist()
-            filtered = _odometry(now, "odom", (x, y, position[2]), upright(yaw))
-            self._odometry.publish(filtered)
+            drifted = _odometry(now, "odom", (x, y, position[2]), upright(yaw))
+            self._odometry.publish(drifted)
             if self.record:
                 self.path.append((now / 1e9, *position, *orientation, *self.body.joint_angles()))
                 self.simulated_s.append(self.body.time_s)

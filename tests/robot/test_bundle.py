@@ -143,7 +143,7 @@ def test_a_missing_file_is_refused_by_name(copy: Path, file: str) -> None:
         (lambda c: c["spec"].pop("swing_sign"), r"key 'spec\.swing_sign' is missing"),
         (lambda c: c["camera"].update(resize={"rgb8": "nearest"}), r"camera\.resize\.rgb8 is near"),
         (lambda c: c.update(robot="spot"), "unknown robot 'spot'"),
-        (lambda c: c.update(schema=2), r"contract\.json: schema 2, this version reads 3$"),
+        (lambda c: c.update(schema=2), r"contract\.json: schema 2, this version reads 4$"),
         (lambda c: c.update(quaternion="wxyz"), "quaternion"),
         (lambda c: c.update(control_dt_s=0.02), "control_dt_s"),
         (

@@ -432,6 +432,26 @@ def test_a_recording_of_an_older_version_is_refused_in_a_line(tmp_path: Path) ->
     )
 
 
+def test_a_recording_with_other_fields_names_the_version(tmp_path: Path) -> None:
+    file = tmp_path / "fields.mcap"
+    names: dict[int, str] = {}
+    with (RECORDINGS / "iap.mcap").open("rb") as source, file.open("wb") as stream:
+        writer = Writer(stream)
+        writer.start(profile="ros2")
+        for schema, channel, message in make_reader(source).iter_messages():
+            assert schema is not None
+            if channel.topic not in names.values():
+                text = schema.data.replace(b"goal_position", b"destination")
+                kind = writer.register_schema(schema.name, schema.encoding, text)
+                names[writer.register_channel(channel.topic, "cdr", kind)] = channel.topic
+            number = next(key for key, topic in names.items() if topic == channel.topic)
+            time_ns = message.log_time
+            writer.add_message(number, time_ns, message.data, time_ns, message.sequence)
+        writer.finish()
+    with pytest.raises(UserError, match=r"recorded by another version \(.*goal_position.*\)"):
+        read_recording(file)
+
+
 @pytest.mark.view
 @pytest.mark.parametrize("policy", ["iap", "navigator"])
 def test_rerun_imports_a_recording(policy: str, tmp_path: Path) -> None:

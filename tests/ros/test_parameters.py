@@ -74,7 +74,7 @@ def test_a_bundle_of_another_version_is_named_as_such(iap_bundle: Path, tmp_path
         del contract["sensor_timeouts"]
 
     change_contract(folder, age)
-    with pytest.raises(UserError, match=r"contract\.json: schema 2, this version reads 3$"):
+    with pytest.raises(UserError, match=r"contract\.json: schema 2, this version reads 4$"):
         NodeOptions(str(folder)).sensor_timeouts()
 
 

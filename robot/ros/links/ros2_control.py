@@ -34,8 +34,8 @@ class Ros2ControlDriver(TopicSensors):
 
     Gains and feed-forward are the hardware's own. A controller holds its last target for ever, so
     damping is emulated by targets that yield: they follow the joints with a lag, such that the
-    stiffness resists motion as damping would. While joint states are missing or impossible the
-    targets stay.
+    stiffness resists motion as damping would. While joint states are incomplete or
+    impossible the targets stay; when they fall silent, targets approach the last angles received.
     """
 
     def __init__(

@@ -167,7 +167,8 @@ class CameraInfoCheck:
     def problem(self) -> str | None:
         """A mismatch with the policy's camera, as far as is known, or None."""
         for name, subscriptions in self._subscriptions.items():
-            if len(subscriptions) == 1 and self._is_latched(name):
+            waits = len(subscriptions) == 1 and name not in self._infos  # graph queries cost time
+            if waits and self._is_latched(name):
                 subscriptions.append(
                     ros2.subscribe(
                         self._node, CameraInfo, name, ros2.latched(1), event_callbacks=ros2.SILENT

@@ -177,7 +177,11 @@ def busy_computer(steps: int, misses: int) -> str | None:
 
     Judged by its load over the last minute, and by the loop's share of missed deadlines.
     """
-    load, cores = os.getloadavg()[0], len(os.sched_getaffinity(0))
+    cores = len(os.sched_getaffinity(0))
+    try:
+        load = os.getloadavg()[0]
+    except OSError:  # a container may hide /proc/loadavg
+        load = 0.0
     if load <= cores and misses <= MAX_MISSES * steps:
         return None
     found = f"load {load:.1f} on {cores} cores, {misses} of {steps} deadlines missed"
