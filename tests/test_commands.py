@@ -27,7 +27,14 @@ from pixelgait.policies.evaluation.options import EvalConfig
 from pixelgait.robot.bundle import SHIPPED
 from pixelgait.robot.cli.commands import COMMANDS, main
 from pixelgait.robot.cli.provenance import git_state, version
-from tests.conftest import Command, alive, child_environment, children
+from tests.conftest import (
+    Command,
+    alive,
+    child_environment,
+    children,
+    trotting_weights,
+    write_run,
+)
 from tests.helpers import documented_keys
 from tests.test_architecture import ROOT
 from tests.test_formats import FOLLOW, ROOMS
@@ -126,7 +133,7 @@ def test_an_unknown_name_is_refused_before_slow_imports(
         ("pixelgait-profile", "BUNDLE|REPORT"),
         ("pixelgait-run", "BUNDLE"),
         ("pixelgait-replay", "FILE"),
-        ("pixelgait-train", "pixelgait-train --out RUN --resume: go on"),
+        ("pixelgait-train", "pixelgait-train --out RUN --resume: continue a run"),
         ("pixelgait-train --recipe walk", "--recipe STR"),
         ("pixelgait-train --recipe=walk", "--recipe STR"),
     ],
@@ -376,8 +383,7 @@ def test_a_missing_library_is_named_with_its_extra(
 
 def test_evaluating_a_run_names_the_export_options(tmp_path: Path) -> None:
     (tmp_path / "torch.py").write_text("raise ModuleNotFoundError('no torch', name='torch')")
-    (tmp_path / "run").mkdir()
-    (tmp_path / "run" / "config.yaml").write_text('{"task": "walk"}')
+    write_run(tmp_path / "run", "walk", trotting_weights())
     script = Path(sys.executable).with_name("pixelgait-eval")
     done = subprocess.run(
         [script, "run", "--task", "follow", "--scene", "flat"],

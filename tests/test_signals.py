@@ -100,9 +100,9 @@ def test_sigterm_removes_temporary_files(tmp_path: Path) -> None:
 
 START = """
 import signal
-from pixelgait.robot.cli.processes import whole_start
+from pixelgait.robot.cli.processes import deferred_interrupt
 signal.signal(signal.SIGINT, signal.default_int_handler)  # tests may run where it is ignored
-with whole_start():
+with deferred_interrupt():
     signal.raise_signal(signal.{name})
     print("whole", flush=True)
 print("more", flush=True)
@@ -111,8 +111,8 @@ print("more", flush=True)
 
 FAILS = """
 import signal
-from pixelgait.robot.cli.processes import whole_start
-with whole_start():
+from pixelgait.robot.cli.processes import deferred_interrupt
+with deferred_interrupt():
     signal.raise_signal(signal.SIGTERM)
     raise EOFError("the child has ended as well")
 """

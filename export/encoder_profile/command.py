@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from pixelgait.export.encoder_profile.graph_timing import time_apart
 from pixelgait.export.markdown_sections import require_markers, write_between
 from pixelgait.policies.runs.curve_picture import picture_of
-from pixelgait.robot.cli.options import Range, check_outputs, parse
+from pixelgait.robot.cli.options import Range, check_outputs, parse, require_libraries
 from pixelgait.robot.cli.provenance import head, settings
 from pixelgait.robot.errors import UserError, run_command
 from pixelgait.robot.files import json_bytes, write_atomic
@@ -102,6 +102,7 @@ def profile_encoders(config: EncoderProfileConfig) -> list[EncoderRow]:
         UserError: if an encoder is unknown, the page has no markers, a file cannot be written, or
             no encoder takes images of that size.
     """
+    require_libraries("matplotlib")  # needed last, after minutes of measuring
     if config.page is not None:
         require_markers(config.page, "encoders", "encoders")
     data, table, picture = (config.out / f"encoders.{kind}" for kind in ("json", "md", "png"))

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import redirect_stderr
 from dataclasses import dataclass, fields, is_dataclass
+from importlib.util import find_spec
 from numbers import Real
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, get_args, get_type_hints
@@ -112,6 +113,13 @@ def _unboxed(box: str, program: str) -> str:
         heading, option, *_ = suggested[0].split("\n")
         return f"{program}: {why}; {heading[0].lower()}{heading[1:]} {option.strip()}"
     return f"{program}: {why}; see {program} --help"
+
+
+def require_libraries(*names: str) -> None:
+    """Raises ModuleNotFoundError if one is not installed, without the seconds of importing them."""
+    for name in names:
+        if find_spec(name) is None:
+            raise ModuleNotFoundError(f"No module named '{name}'", name=name)
 
 
 def check_outputs(*outputs: tuple[str, Path | None], inputs: Iterable[Path] = ()) -> None:

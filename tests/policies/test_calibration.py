@@ -95,7 +95,7 @@ def test_in_a_mixture_speeds_are_reached_on_average(tmp_path: Path) -> None:
 def test_a_low_level_that_does_not_walk_faster_is_refused_and_left_alone(tmp_path: Path) -> None:
     folder = low_level_run(tmp_path / "low", 0.02)
     before = Run(folder).load("best").weights
-    with pytest.raises(UserError, match="walks faster when told to"):
+    with pytest.raises(UserError, match="expected a low level that walks faster"):
         calibrate_run(CalibrateConfig(folder))
     np.testing.assert_array_equal(Run(folder).load("best").weights, before)
 

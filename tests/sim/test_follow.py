@@ -9,7 +9,7 @@ import pytest
 
 from pixelgait.robot.rotation import upright
 from pixelgait.robot.spec import A1
-from pixelgait.sim.tasks.follow import Follow
+from pixelgait.sim.tasks.follow import FollowReward
 
 RIGHT_M = 0.9 * A1.stand_height_m
 LEVEL = upright(0.0)
@@ -25,14 +25,16 @@ AT_SCALE = 0.2 + 0.8 * (1.0 + math.exp(-1.0)) / 2.0  # one of two halves has fal
         ((0.0, math.sqrt(0.06), 0.0), AT_SCALE),  # aside counts half
         ((0.0, 0.0, -math.sqrt(0.15)), AT_SCALE),
         ((math.sqrt(0.015), math.sqrt(0.03), 0.0), AT_SCALE),  # half of each
-        ((0.0, 9.0, 0.0), 0.6),  # who turns as told has half of what following is worth
-        ((9.0, 0.0, 9.0), 0.2),  # and who does not follow at all, the posture
+        ((0.0, 9.0, 0.0), 0.6),  # a right turn rate has half of the tracking reward
+        ((9.0, 0.0, 9.0), 0.2),  # no tracking at all leaves the posture
     ],
 )
 def test_tracking_errors_cost_as_their_scales_define(off: tuple[float, ...], reward: float) -> None:
-    posture = Follow.posture(RIGHT_M, LEVEL, A1)
-    assert Follow.reward(off, posture) == pytest.approx(reward)
-    several = Follow.reward(np.array(off)[:, None] * np.ones(3), np.full(3, posture), np.exp)
+    posture = FollowReward().posture(RIGHT_M, LEVEL, A1)
+    assert FollowReward().per_second(off, posture) == pytest.approx(reward)
+    several = FollowReward().per_second(
+        np.array(off)[:, None] * np.ones(3), np.full(3, posture), np.exp
+    )
     np.testing.assert_allclose(several, np.full(3, reward))
 
 
@@ -51,9 +53,9 @@ def test_tracking_errors_cost_as_their_scales_define(off: tuple[float, ...], rew
 def test_crouching_and_leaning_lower_the_posture_term(
     lower_m: float, orientation: tuple[float, float, float, float], posture: float
 ) -> None:
-    found = Follow.posture(RIGHT_M - lower_m, orientation, A1)
+    found = FollowReward().posture(RIGHT_M - lower_m, orientation, A1)
     assert found == pytest.approx(posture, rel=0.01)  # a tilt is that of small angles
-    assert Follow.reward((0.0, 0.0, 0.0), found) == pytest.approx(0.8 + 0.2 * found)
+    assert FollowReward().per_second((0.0, 0.0, 0.0), found) == pytest.approx(0.8 + 0.2 * found)
 
 
 @pytest.mark.parametrize(
@@ -62,4 +64,4 @@ def test_crouching_and_leaning_lower_the_posture_term(
 def test_the_impact_cost_is_the_square_of_the_feets_speed(
     speeds: tuple[float, ...], loss: float
 ) -> None:
-    assert Follow.landing_loss(np.array(speeds)) == pytest.approx(loss)
+    assert FollowReward().impact_cost(np.array(speeds)) == pytest.approx(loss)
