@@ -83,7 +83,7 @@ def print_report(config: BenchmarkConfig) -> None:
     for scene, rows in figures["appearance"].items():
         print(f"\n{scene}, RGB, frames/s   nominal    train   ratio")
         for name, row in rows.items():
-            rates = f"{row['plain_frames_per_s']:9.0f}{row['looks_frames_per_s']:9.0f}"
+            rates = f"{row['nominal_frames_per_s']:9.0f}{row['appearance_frames_per_s']:9.0f}"
             print(f"{name:<25}{rates}{row['ratio']:8.2f}")
     if config.json is not None:
         about = {**head("pixelgait-benchmark"), "settings": settings(config, "json")}

@@ -58,7 +58,7 @@ def alike(matrix: Tensor, x: Tensor, count: int | None = None) -> Tensor:
 class Projection(nn.Linear):
     """A linear layer on columns: W x + b of x (B, c, L) is (B, d, L).
 
-    Of x that was padded to whole vectors, `count` says how many columns are meant; by default all.
+    If x is padded to whole vectors, `count` is the number of columns that count (default: all).
     """
 
     def forward(self, x: Tensor, count: int | None = None) -> Tensor:
