@@ -23,7 +23,8 @@ from pixelgait.robot.bundle import SHIPPED
 from tests.conftest import child_environment
 
 RUN = SHIPPED / "iap" / "high_level"
-WALK = Path(__file__).resolve().parent / "recordings" / "iap.mcap"
+ROOT = Path(__file__).resolve().parent.parent
+WALK = ROOT / "tests" / "recordings" / "iap.mcap"
 SHORT = "pixelgait-train walk --out run --iterations 1 --validation-episodes 1"
 # Long commands (behind && if not the first), and how long their start and work are sampled [s].
 COMMANDS = {
@@ -80,7 +81,7 @@ def marked(mark: str) -> dict[int, str]:
 
 
 def stopped_at(line: str, seconds: float, number: signal.Signals) -> str:
-    """Start the command, send it a signal after so long; what is wrong with how it ended."""
+    """Start the command, send it a signal after so long [s]; how its end was wrong, or ""."""
     *before, last = (_words(each) for each in line.split(" && "))
     return stopped(last, lambda _: time.sleep(seconds), number, before)
 
@@ -96,27 +97,28 @@ def stopped(
     number: signal.Signals,
     before: Sequence[list[str]] = (),
 ) -> str:
-    """As `stopped`, with the signal sent once `reached(mark)` returns.
+    """Start a process, send it the signal once `reached(mark)` returns; the problem, or "".
 
     The commands in `before` run first, in the same folder.
     """
     mark = uuid.uuid4().hex
+    # The scripts of docs/ and tests/ are found in the repository, as make runs them.
+    found = os.pathsep.join((str(ROOT), os.environ.get("PYTHONPATH", "")))
+    environment = {**child_environment(), "PYTHONPATH": found}
     with (
         tempfile.TemporaryDirectory() as folder,
         tempfile.TemporaryDirectory() as aside,
         tempfile.TemporaryFile("w+") as said,
     ):
         for each in before:
-            subprocess.run(
-                each, cwd=folder, env=child_environment(), check=True, capture_output=True
-            )
+            subprocess.run(each, cwd=folder, env=environment, check=True, capture_output=True)
         process = subprocess.Popen(
             words,
             cwd=folder,
             stdout=said,
             stderr=said,
             start_new_session=True,
-            env={**child_environment(), MARK: mark, "TMPDIR": aside},
+            env={**environment, MARK: mark, "TMPDIR": aside},
             # Whatever started these tests may ignore Ctrl-C.
             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
         )

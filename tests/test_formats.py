@@ -33,7 +33,7 @@ LINES = [
 FOLLOW = {"speed_error", "yaw_rate_error"}
 ROOMS = {"spl", "near_rate", "remaining_m", "walked_m", "time_s"}
 SUCCESS = {"success_rate", "collision_free_rate"}  # where there is something to reach
-SEEING = {"success", "clean", "contact_free"}
+SEEING = {"success", "collision_free", "contact_free"}
 OWN = {
     "walk": {"train/best_return"},
     "follow": {"train/best_return", *FOLLOW},
