@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pixelgait.export.options import ExportConfig, check
 from pixelgait.policies.runs.run import load_checkpoint
-from pixelgait.robot.cli.options import parse, require_libraries
+from pixelgait.robot.cli.options import parse
 from pixelgait.robot.errors import run_command
 
 
@@ -14,7 +14,6 @@ def main() -> None:
 
 
 def _export(config: ExportConfig) -> None:
-    require_libraries("torch", "onnx", "onnxscript")
     for run in check(config):
         if run is not None:
             load_checkpoint(run / "best.npz")

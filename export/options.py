@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pixelgait.policies.runs.run import files_of, find_run
 from pixelgait.robot.bundle import CONTRACT, FILES
-from pixelgait.robot.cli.options import Seed, check_outputs
+from pixelgait.robot.cli.options import Seed, check_outputs, require_libraries
 from pixelgait.robot.errors import UserError
 from pixelgait.sim.world.seeds import VALIDATION
 
@@ -58,6 +58,7 @@ def check(config: ExportConfig) -> tuple[Path, Path | None]:
         raise UserError("--encoder takes the place of --high-level: give one of them")
     if config.out.is_file():
         raise UserError(f"--out {config.out} is a file, expected a folder")
+    require_libraries("torch", "onnx", "onnxscript")  # before a folder is made
     files = [("out", config.out / name) for name in (*FILES, CONTRACT)]
     read = [file for run in (low_level, high_level) if run for file in files_of(run)]
     check_outputs(("json", config.json), *files, inputs=read)

@@ -597,6 +597,7 @@ def test_an_evaluation_that_is_killed_leaves_no_workers(
         time.sleep(0.01)
 
 
+@pytest.mark.slow
 def test_a_worker_that_is_killed_costs_its_episode_a_repetition(
     running: subprocess.Popen[str], tmp_path: Path
 ) -> None:

@@ -105,6 +105,7 @@ def test_the_exported_ppo_policy_equals_its_network(ppo: ModuleType, tmp_path: P
         assert decision.duration_steps == ppo.STEPS_OF_AN_ACTION
 
 
+@pytest.mark.slow
 def test_the_wall_blocks_the_straight_path_and_can_be_passed() -> None:
     """The straight path is blocked; the map-aware teacher reaches the goal."""
     walks = {

@@ -119,7 +119,7 @@ def require_libraries(*names: str) -> None:
     """Raises ModuleNotFoundError if one is not installed, without the seconds of importing them."""
     for name in names:
         if find_spec(name) is None:
-            raise ModuleNotFoundError(f"No module named '{name}'", name=name)
+            raise ModuleNotFoundError(name=name)
 
 
 def check_outputs(*outputs: tuple[str, Path | None], inputs: Iterable[Path] = ()) -> None:

@@ -52,7 +52,7 @@ BENT = """
 import sys, threading
 from tests.faults.ros2_control import CHANGES
 from pixelgait.sim.ros import node
-from pixelgait.sim.ros import ros2_control as standin
+from pixelgait.sim.ros import joint_topics as standin
 
 changes = {}
 

@@ -447,6 +447,7 @@ def test_ctrl_c_prints_the_command_that_continues(
     assert (tmp_path / run / "curve.png").read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.slow
 def test_a_run_killed_behind_its_last_checkpoint_is_finished(
     trained: Train, tmp_path: Path
 ) -> None:
@@ -611,6 +612,7 @@ def test_a_recipe_with_a_changed_line_resumes_or_is_refused(trained: Train, tmp_
         trained(line)
 
 
+@pytest.mark.slow
 def test_a_run_with_a_changed_start_is_not_done(trained: Train, tmp_path: Path) -> None:
     """Its start was replaced after it had ended."""
     recipe, line = tmp_path / "recipe.txt", "--recipe recipe.txt --out cooked --workers 1"

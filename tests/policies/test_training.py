@@ -196,6 +196,7 @@ def test_the_a1_learns_to_walk_from_zero_weights(tmp_path: Path) -> None:
     assert best >= 1.5  # in 5 s
 
 
+@pytest.mark.slow
 def test_a_run_records_and_uses_its_robot(tmp_path: Path) -> None:
     shortest = dict(steps=20, validation_steps=20, validation_episodes=1, iterations=1)
     settings = ESConfig(directions=1, top=1)
@@ -205,6 +206,7 @@ def test_a_run_records_and_uses_its_robot(tmp_path: Path) -> None:
     assert load_bundle(tmp_path / "bundle").spec is LAIKAGO
 
 
+@pytest.mark.slow
 def test_a_high_level_belongs_to_its_low_level(tmp_path: Path) -> None:
     low_level = write_run(tmp_path / "low", "follow", gentle_weights())
     quick = dict(low_level=low_level, steps=50, validation_steps=50, validate_every=1)
@@ -245,6 +247,7 @@ class Near(Scene):
 ROUND = dict(steps=1500, validation_steps=1000, validation_episodes=2, validate_every=1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("encoder", ["iap", pytest.param("cnn", marks=pytest.mark.long)])
 def test_the_high_level_learns_what_the_teacher_demonstrates(tmp_path: Path, encoder: str) -> None:
     """In one round, by gradient: whole networks, or the best of a few selections of patches."""
@@ -363,6 +366,7 @@ def test_a_search_that_makes_things_worse_leaves_its_start_the_best(tmp_path: Pa
     assert worse[-1] < first
 
 
+@pytest.mark.slow
 def test_both_levels_are_trained_at_once(tmp_path: Path) -> None:
     low_level = write_run(tmp_path / "low", "follow", gentle_weights())
     quick = dict(steps=50, validation_steps=50, validate_every=1, iterations=1)

@@ -147,6 +147,7 @@ def test_the_largest_share_of_a_late_step_is_its_cause(monkeypatch: pytest.Monke
     }
 
 
+@pytest.mark.slow
 def test_the_cause_of_a_stall_is_named() -> None:
     """With the real clocks; the stalls are long enough for a busy machine."""
     watch = StallWatch(10_000_000)

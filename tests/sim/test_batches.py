@@ -49,7 +49,10 @@ def assert_equal(one: Episode, other: Episode) -> None:
         np.testing.assert_equal(*values, err_msg=field.name)
 
 
-@pytest.mark.parametrize(("task", "robot"), [("walk", "a1"), ("follow", "a1"), ("follow", "go2")])
+@pytest.mark.parametrize(
+    ("task", "robot"),
+    [("walk", "a1"), ("follow", "a1"), pytest.param("follow", "go2", marks=pytest.mark.slow)],
+)
 def test_an_episode_is_the_same_alone_and_among_others(task: str, robot: str) -> None:
     together, alone = episodes_of(task, True, robot), episodes_of(task, False, robot)
     flat = [episode for each in together for episode in each]

@@ -261,6 +261,7 @@ def test_swinging_obstacle_that_hits_the_side_is_a_contact_at_once(
     body.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("half_m", [0.05, 0.2])
 @pytest.mark.parametrize("side", [-1.0, 1.0])
 def test_posts_neither_pass_through_nor_touch_from_beside(half_m: float, side: float) -> None:
