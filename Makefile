@@ -133,7 +133,7 @@ walk-card: $(INSTALLED)  ## what the low level reaches and bears: tables in poli
 walk-gif: $(INSTALLED)  ## the README's film: docs/walk.gif
 	$(BIN)/pixelgait-eval iap-rgbd --episodes 1 --seconds 10 --video docs/walk.gif
 
-contact-sheet: $(INSTALLED)  ## every scene, and looks of both sets: docs/scenes.png, docs/appearance.png
+contact-sheet: $(INSTALLED)  ## every scene, and appearances of both sets: docs/scenes.png, docs/appearance.png
 	$(BIN)/python -m docs.figures.results.contact_sheet
 
 $(DEMO_INSTALLED):

@@ -120,7 +120,7 @@ def test_a_managed_node_becomes_inactive_on_a_fault(
         rows, columns = (dim.label.split(",") for dim in tables[-1].layout.dim)
         return np.array(tables[-1].data).reshape(len(rows), len(columns))[rows.index(stage)]
 
-    # Of the last second only, about 10 ms; NaN just after a restart.
+    # Values cover the last second only, about 10 ms; NaN just after a restart.
     client.spin(lambda: len(tables) > 2 and 5e3 < newest("period")[0] < 5e4)
     p50, p99, most = newest("sensor_to_command")
     assert 0.0 < p50 <= p99 <= most
