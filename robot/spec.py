@@ -15,6 +15,22 @@ Array = NDArray[np.float64]
 LEGS = ("FR", "FL", "RR", "RL")  # Unitree SDK order
 
 
+def mirrored(
+    abduction: tuple[float, float, float],
+    hip: tuple[float, float, float],
+    knee: tuple[float, float, float],
+    foot: tuple[float, float, float],
+) -> Array:
+    """`RobotSpec.legs_m` (4, 4, 3) from the vectors of the front left leg [m].
+
+    The other legs are mirrored: all vectors to the right, the first one to the rear.
+    """
+    legs = np.tile(np.array((abduction, hip, knee, foot)), (len(LEGS), 1, 1))
+    legs[0::2, :, 1] *= -1.0
+    legs[2:, 0, 0] *= -1.0
+    return legs
+
+
 def per_leg(*values: float) -> Array:
     """Repeat one leg's (abduction, hip, knee) values for all four legs, (12,)."""
     return np.tile(np.asarray(values, dtype=np.float64), len(LEGS))
@@ -48,6 +64,10 @@ class RobotSpec:
     default_pose_rad: Array
     feet_m: Array  # (4, 2) foot x, y below the base in the default pose
     leg_length_m: float  # hip axis to foot in the default pose
+    # (4, 4, 3): of each leg, with all joints at 0 and in the base frame, the vectors from the base
+    # to the abduction's axis, on to the hip, the knee, the foot's centre. See `estimation/`.
+    legs_m: Array
+    foot_radius_m: float
     # Joint directions in the URDF, see robot/control/gait.py.
     swing_sign: float
     extension_sign: float
@@ -108,6 +128,8 @@ A1 = RobotSpec(
     # URDF: hip joint (0.183, 0.047) from the base, hip link 0.08505 sideways, two 0.2 m links.
     feet_m=np.array([(0.183, -0.132), (0.183, 0.132), (-0.183, -0.132), (-0.183, 0.132)]),
     leg_length_m=2 * 0.2 * float(np.cos(0.9)),
+    legs_m=mirrored((0.183, 0.047, 0.0), (0.0, 0.08505, 0.0), (0.0, 0.0, -0.2), (0.0, 0.0, -0.2)),
+    foot_radius_m=0.02,  # URDF, as on all robots
     # With (0, 0.9, -1.8) as neutral pose these signs make positive swing move the foot forward
     # and positive extension lengthen the leg (tests/robot/test_gait.py checks both on the model).
     swing_sign=-1.0,
@@ -141,6 +163,8 @@ MINI_CHEETAH = RobotSpec(
     # URDF: abduction (0.19, 0.049) from the base, hip 0.062 sideways, links of 0.209 and 0.18 m.
     feet_m=np.array([(0.19, -0.111), (0.19, 0.111), (-0.19, -0.111), (-0.19, 0.111)]),
     leg_length_m=0.2506,
+    legs_m=mirrored((0.19, 0.049, 0.0), (0.0, 0.062, 0.0), (0.0, 0.0, -0.209), (0.0, 0.0, -0.18)),
+    foot_radius_m=0.015,
     swing_sign=1.0,  # hip and knee turn about -y
     extension_sign=-1.0,
     stand_height_m=0.266,  # leg and toe radius (0.015 m)
@@ -181,6 +205,20 @@ LAIKAGO = RobotSpec(
     # URDF: hip motors, upper legs and lower legs sideways; the right is 2 mm nearer than the left.
     feet_m=np.array([(0.1991, -0.1499), (0.1991, 0.1521), (-0.2382, -0.1499), (-0.2382, 0.1521)]),
     leg_length_m=0.3549,  # links of 0.2522 and 0.2510 m
+    # URDF. Its legs lean back and inwards at joint angles of 0, the right hips are 2 mm nearer.
+    legs_m=np.array(
+        [
+            [
+                (x, side * 0.081714, -0.03),
+                (0.0, side * hip_y, 0.0),
+                (-0.142199, side * -0.020689, -0.208331),
+                (-0.021998, 0.0, -0.25),
+            ]
+            for x in (0.199095, -0.238195)
+            for side, hip_y in ((-1, 0.053565), (1, 0.055855))
+        ]
+    ),
+    foot_radius_m=0.03,
     swing_sign=-1.0,
     extension_sign=1.0,
     stand_height_m=0.41,  # leg, hip axis 0.03 m below the base, toe radius 0.03 m
@@ -213,6 +251,10 @@ GO2 = RobotSpec(
     # URDF: hip (0.1934, 0.0465) from the base, thigh 0.0955 sideways, two 0.213 m links.
     feet_m=np.array([(0.1934, -0.142), (0.1934, 0.142), (-0.1934, -0.142), (-0.1934, 0.142)]),
     leg_length_m=2 * 0.213 * float(np.cos(0.9)),
+    legs_m=mirrored(
+        (0.1934, 0.0465, 0.0), (0.0, 0.0955, 0.0), (0.0, 0.0, -0.213), (0.0, 0.0, -0.213)
+    ),
+    foot_radius_m=0.022,
     swing_sign=-1.0,
     extension_sign=1.0,
     stand_height_m=0.287,  # leg and foot radius (0.022 m)

@@ -16,6 +16,7 @@ TOP_FOLDERS = ("robot", "sim", "policies", "export")
 # From the bottom up. A folder may import itself and folders of earlier rows.
 LAYERS = (
     ("robot",),
+    ("robot.estimation",),
     ("robot.cli", "robot.safety", "sim.world"),
     ("robot.control", "robot.ros.common"),
     ("robot.bundle", "robot.runtime", "policies.encoders"),
