@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
 
 import cv2
 import numpy as np
@@ -14,7 +13,8 @@ from pixelgait.sim.scenes.courses.raised_platform import (
     PLATFORM_COLOUR,
     PLATFORM_HEIGHT_M,
 )
-from pixelgait.sim.world.scene import ORIGIN, Box, HeightField, Layout, Pose, Scene, interpolate
+from pixelgait.sim.world.ground import make_ground, open_rectangle
+from pixelgait.sim.world.scene import ORIGIN, Box, HeightField, Layout, Pose, Scene
 
 GRID_M = 0.15  # finer than a robot's stance (0.36 m x 0.26 m), and 15 ms an image in PyBullet
 GRID_POINTS = (140, 100)  # 21 m along x, 15 m across
@@ -55,23 +55,22 @@ class Rough(Scene):
         ground = Pose(MIDDLE_M, 0.0, -PLATFORM_HEIGHT_M - 0.5)
         self.fixed = (Box(ground, (30, 30, 0.5), GROUND_COLOUR),)
         self.movable = (HeightField(self.heights, GRID_M, COLOUR),)
-        self.field = ORIGIN  # in the last layout
+        self._lay(ORIGIN)
 
     def layout(self, rng: np.random.Generator) -> Layout:
         """Shift and turn the field; the robot starts on top of it."""
         dx, dy = rng.uniform(-SLIDE_M, SLIDE_M, 2).tolist()
         field = Pose(MIDDLE_M + dx, dy, 0.0, math.pi if rng.random() < 0.5 else 0.0)
-        self.field = field
+        self._lay(field)
         start = Pose(0.0, 0.0, self._highest(field), float(rng.uniform(-0.2, 0.2)))
         return Layout(start, (field,))
 
-    def ground_m(self, x: float, y: float) -> float | None:
-        half_x, half_y = ((n - 1) * GRID_M / 2 for n in GRID_POINTS)
-        if abs(x - MIDDLE_M) >= half_x - SLIDE_M or abs(y) >= half_y - SLIDE_M:
-            return None
-        sign = 1.0 if self.field.yaw == 0.0 else -1.0
-        along, across = sign * (x - self.field.x), sign * (y - self.field.y)
-        return interpolate(self.heights, (along + half_x) / GRID_M, (across + half_y) / GRID_M)
+    def _lay(self, field: Pose) -> None:
+        """Put the field at a pose; where it may not reach there is no ground."""
+        half_x, half_y = ((n - 1) * GRID_M / 2 - SLIDE_M for n in GRID_POINTS)
+        around = open_rectangle(MIDDLE_M - half_x, MIDDLE_M + half_x, -half_y, half_y)
+        sign = 1.0 if field.yaw == 0.0 else -1.0
+        self._ground = make_ground([around], self.heights, (field.x, field.y, sign, GRID_M))
 
     def _highest(self, field: Pose) -> float:
         """Height of the highest ground around the start [m]."""
@@ -88,6 +87,9 @@ def _noise() -> Array:
     return np.asarray(np.clip((smooth - smooth.mean()) / smooth.std(), -CLIP, CLIP))
 
 
+STRIP = open_rectangle(-START_M, LENGTH_M, -HALF_WIDTH_M, HALF_WIDTH_M)
+
+
 class RampsAndSteps(Scene):
     """A strip along x whose height depends on x alone."""
 
@@ -97,14 +99,6 @@ class RampsAndSteps(Scene):
         """Draw a start near the middle, heading about ahead."""
         x, y = rng.uniform(-START_SHIFT_M, START_SHIFT_M, 2).tolist()
         return Layout(Pose(x, y, 0.0, float(rng.uniform(-START_YAW_RAD, START_YAW_RAD))))
-
-    def ground_m(self, x: float, y: float) -> float | None:
-        on_it = -START_M < x < LENGTH_M and abs(y) < HALF_WIDTH_M
-        return self._height_m(x) if on_it else None
-
-    @abstractmethod
-    def _height_m(self, x: float) -> float:
-        """Height of the ground at x [m]."""
 
 
 class Ramps(RampsAndSteps):
@@ -121,9 +115,12 @@ class Ramps(RampsAndSteps):
         heights = np.repeat(profile[:, None], 1 + round(2 * HALF_WIDTH_M / CELL_M), axis=1)
         middle = Pose(float(points.mean()), 0.0, 0.0)
         self.fixed = (SURROUNDINGS, HeightField(heights, CELL_M, COLOUR, pose=middle))
-
-    def _height_m(self, x: float) -> float:
-        return float(np.interp(x, self.knots_x, self.knots_z))
+        x = [*STRIP[:1], *self.knots_x.tolist(), LENGTH_M]
+        z = [0.0, *self.knots_z.tolist(), 0.0]
+        slopes = np.diff(z) / np.diff(x)
+        self._ground = make_ground(
+            [(*x[i : i + 2], *STRIP[2:4], z[i], slopes[i]) for i in range(len(slopes))]
+        )
 
 
 class Steps(RampsAndSteps):
@@ -136,10 +133,12 @@ class Steps(RampsAndSteps):
         self.heights_m = [difficulty * HIGHEST_M * FLIGHT[i % len(FLIGHT)] for i in range(treads)]
         start = Box(Pose(0.0, 0.0, -0.25), (START_M, HALF_WIDTH_M, 0.25), PLATFORM_COLOUR)
         self.fixed = (SURROUNDINGS, start, *(self._tread(i) for i in range(treads)))
+        edges = [*STRIP[:1], *(START_M + TREAD_M * np.arange(treads)).tolist(), LENGTH_M]
+        heights = [0.0, *self.heights_m]
+        self._ground = make_ground(
+            [(*edges[i : i + 2], *STRIP[2:4], heights[i]) for i in range(len(heights))]
+        )
 
     def _tread(self, i: int) -> Box:
         middle = Pose(START_M + (i + 0.5) * TREAD_M, 0.0, self.heights_m[i] - 0.25)
         return Box(middle, (TREAD_M / 2, HALF_WIDTH_M, 0.25), TREAD_COLOURS[i % 2])
-
-    def _height_m(self, x: float) -> float:
-        return self.heights_m[int((x - START_M) / TREAD_M)] if x > START_M else 0.0

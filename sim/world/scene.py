@@ -17,6 +17,7 @@ import numpy as np
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.spec import Array
 from pixelgait.sim.world.appearance import AppearanceSeed, AppearanceSet
+from pixelgait.sim.world.ground import LEVEL, Ground, height_m
 from pixelgait.sim.world.texture import Colour, Texture
 
 FRICTION = 1.0
@@ -144,6 +145,12 @@ class Scene(ABC):
     movable: Sequence[Box | HeightField] = ()  # placed by layouts, whatever their own poses
     has_goal_position: bool = False  # whether every layout sets it
     goal_position: Array | None = None  # (2,) x, y [m]
+    _ground: Ground = LEVEL  # in the last layout
+
+    def __init_subclass__(cls) -> None:
+        """A subclass with a `ground_m` of its own, and no `ground`, has no ground as data."""
+        if "ground_m" in vars(cls) and "ground" not in vars(cls):
+            cls.ground = _unknown_ground  # type: ignore[assignment]
 
     @abstractmethod
     def layout(self, rng: np.random.Generator) -> Layout:
@@ -157,9 +164,18 @@ class Scene(ABC):
         """Length of the shortest path from (x, y) to the goal [m]; progress may be rougher."""
         return -self.progress_m(x, y)
 
+    def ground(self) -> Ground | None:
+        """Ground of the last layout, without obstacles; None: `ground_m` has to be asked."""
+        return self._ground
+
     def ground_m(self, x: float, y: float) -> float | None:
         """Height of the ground at (x, y) [m], without obstacles; None: no ground."""
-        return 0.0
+        ground = self.ground()
+        return None if ground is None else height_m(ground, x, y)
+
+
+def _unknown_ground(scene: Scene) -> None:
+    """No data: the scene only answers for a point."""
 
 
 class SceneWrapper(Scene):
@@ -178,6 +194,9 @@ class SceneWrapper(Scene):
 
     def path_length_m(self, x: float, y: float) -> float:
         return self.scene.path_length_m(x, y)
+
+    def ground(self) -> Ground | None:
+        return self.scene.ground()
 
     def ground_m(self, x: float, y: float) -> float | None:
         return self.scene.ground_m(x, y)

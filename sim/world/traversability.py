@@ -97,10 +97,11 @@ class TraversabilityMap:
         row, column = int((y - low_y) / CELL_M), int((x - low_x) / CELL_M)
         return min(max(row, 0), rows - 1), min(max(column, 0), columns - 1)
 
-    def covers(self, x: float, y: float) -> bool:
-        """Whether the point is on the map."""
+    @property
+    def extent_m(self) -> tuple[float, float, float, float]:
+        """Its edges: least and greatest x, least and greatest y."""
         (low_x, low_y), (width, height) = self.corner_m, self.size_m
-        return bool(low_x < x < low_x + width and low_y < y < low_y + height)
+        return low_x, low_x + width, low_y, low_y + height
 
     def draw(self, rng: np.random.Generator) -> Cell:
         """Draw a free cell."""

@@ -115,7 +115,7 @@ def test_the_map_keeps_clear_of_boxes_and_edges_but_passes_below_hovering_boxes(
     assert all(free.values())
     for x, y in ((1.0, 0.5), (0.6, 0.5), (1.9, 0.0), (0.0, -1.4)):
         assert not yard.free[yard.cell(x, y)]
-    assert not yard.covers(2.5, 0.0)
+    assert yard.extent_m == pytest.approx((-2.0, 2.0, -1.5, 1.5))
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from itertools import pairwise
 
 import numpy as np
@@ -11,6 +12,7 @@ from pixelgait.sim.scenes.courses.raised_platform import (
     PLATFORM_COLOUR,
     PLATFORM_HEIGHT_M,
 )
+from pixelgait.sim.world.ground import make_ground, open_rectangle
 from pixelgait.sim.world.scene import Box, Layout, Pose, Scene
 
 START_M, LENGTH_M = -1.0, 13.0
@@ -44,12 +46,12 @@ class Bridges(Scene):
         surroundings = Box(ground, (30, 30, 0.5), GROUND_COLOUR)
         self.fixed = (surroundings, *(_platform(*ends, WIDE_M) for ends in self.wide))
         self.movable = [_platform(*ends, self.narrow_m) for ends in self.bridges]
-        self.aside_m = [0.0] * len(self.bridges)  # in the last layout
+        self._shift([0.0] * len(self.bridges))
 
     def layout(self, rng: np.random.Generator) -> Layout:
         """Shift every bridge; the robot starts near the middle."""
         reach = (WIDE_M - self.narrow_m) / 2 - EDGE_M
-        self.aside_m = rng.uniform(-reach, reach, len(self.bridges)).tolist()
+        self._shift(rng.uniform(-reach, reach, len(self.bridges)).tolist())
         places = [
             Pose(box.pose.x, y, box.pose.z)
             for box, y in zip(self.movable, self.aside_m, strict=True)
@@ -57,14 +59,16 @@ class Bridges(Scene):
         yaw = float(rng.uniform(-0.2, 0.2))
         return Layout(Pose(0.0, float(rng.uniform(-0.5, 0.5)), 0.0, yaw), places)
 
-    def ground_m(self, x: float, y: float) -> float | None:
-        for low, high in self.wide:
-            if low < x < high and abs(y) < WIDE_M / 2:
-                return 0.0
-        for (low, high), aside in zip(self.bridges, self.aside_m, strict=True):
-            if low <= x <= high and abs(y - aside) < self.narrow_m / 2:
-                return 0.0
-        return None
+    def _shift(self, aside_m: list[float]) -> None:
+        """Put every bridge aside; their ends touch the wide platforms."""
+        self.aside_m = aside_m  # in the last layout
+        wide = [open_rectangle(low, high, -WIDE_M / 2, WIDE_M / 2) for low, high in self.wide]
+        half = self.narrow_m / 2
+        narrow = [
+            (low, math.nextafter(high, math.inf), aside - half, aside + half, 0.0)
+            for (low, high), aside in zip(self.bridges, aside_m, strict=True)
+        ]
+        self._ground = make_ground([*wide, *narrow])
 
 
 def _platform(low: float, high: float, width_m: float) -> Box:

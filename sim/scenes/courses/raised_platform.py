@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pixelgait.robot.spec import Array
+from pixelgait.sim.world.ground import Ground, make_ground, open_rectangle
 from pixelgait.sim.world.scene import STORE, Box, Pose, Scene
 
 # Assumption: the IAP paper gives no sizes.
@@ -50,10 +51,10 @@ class Platform:
         """Draw a start near the middle, heading about ahead."""
         return Pose(0.0, float(rng.uniform(-0.5, 0.5)), 0.0, float(rng.uniform(-0.2, 0.2)))
 
-    def ground_m(self, x: float, y: float) -> float | None:
-        """Height at (x, y) [m]; None beside the platform."""
-        on_it = -self.start_m < x < self.length_m and abs(y) < self.width_m / 2
-        return 0.0 if on_it else None
+    def ground(self) -> Ground:
+        """Its top."""
+        y = self.width_m / 2
+        return make_ground([open_rectangle(-self.start_m, self.length_m, -y, y)])
 
 
 class OnPlatform(Scene):
@@ -62,9 +63,7 @@ class OnPlatform(Scene):
     platform = Platform(WIDTH_M, LENGTH_M)
     fixed = platform.boxes()
     goal_m = LENGTH_M - 1.0
-
-    def ground_m(self, x: float, y: float) -> float | None:
-        return self.platform.ground_m(x, y)
+    _ground = platform.ground()
 
 
 def place_boxes(

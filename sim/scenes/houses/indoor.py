@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pixelgait.robot.spec import Array
+from pixelgait.sim.world.ground import make_ground, open_rectangle
 from pixelgait.sim.world.scene import Box, Pose, Scene
 from pixelgait.sim.world.traversability import CELL_M, Cell, TraversabilityMap
 
@@ -27,7 +28,6 @@ class Indoor(Scene):
     has_goal_position = True
     mark = Box(Pose(0.0, 0.0, 0.0), MARK_HALF_M, GOAL_COLOUR)
     map: TraversabilityMap  # this and the following: of the last layout
-    floor_m: float
     distances: Array  # from every cell to the goal (rows, columns) [m]
     start: tuple[int, int]  # cell
 
@@ -35,7 +35,8 @@ class Indoor(Scene):
         self, rng: np.random.Generator, traversability_map: TraversabilityMap, floor_m: float
     ) -> list[Pose]:
         """Draw the poses of the robot at the start and of the mark at the goal."""
-        self.map, self.floor_m = traversability_map, floor_m
+        self.map = traversability_map
+        self._ground = make_ground([open_rectangle(*traversability_map.extent_m, floor_m)])
         goal = traversability_map.draw(rng)
         self.distances = traversability_map.geodesic_distances(goal)
         least = LEAST_PATH_SHARE * self.distances[traversability_map.turnable].max()
@@ -58,9 +59,6 @@ class Indoor(Scene):
     def path_length_m(self, x: float, y: float) -> float:
         path = self.map.path(self.distances, self.map.cell(x, y))
         return straightened_length_m(self.map.free, path)
-
-    def ground_m(self, x: float, y: float) -> float | None:
-        return self.floor_m if self.map.covers(x, y) else None
 
 
 def straightened_length_m(free: NDArray[np.bool_], path: Sequence[Cell]) -> float:

@@ -16,6 +16,7 @@ from pixelgait.sim.world.floor_plan import (
     FloorPlan,
     draw_plan,
 )
+from pixelgait.sim.world.ground import make_ground, open_rectangle
 from pixelgait.sim.world.scene import STORE, Box, Layout, Pose, Scene
 from pixelgait.sim.world.texture import Texture
 from pixelgait.sim.world.traversability import TraversabilityMap
@@ -132,6 +133,9 @@ class RoomChain(Scene):
 
     name = "room-chain"
     goal_m = LENGTH_M - 1.0
+    _ground = make_ground(
+        [open_rectangle(START_M, LENGTH_M, -WIDTH_M / 2 - WALL_M, WIDTH_M / 2 + WALL_M)]
+    )
 
     def __init__(self, difficulty: float = 0.5) -> None:
         self.door_m, spacing, self.furnished = (
@@ -168,9 +172,6 @@ class RoomChain(Scene):
             pieces.append(there if is_placed and there.x < LENGTH_M - 1.0 else STORE)
         start = Pose(0.0, float(rng.uniform(-0.6, 0.6)), 0.0, float(rng.uniform(-0.3, 0.3)))
         return Layout(start, [*walls, *pieces])
-
-    def ground_m(self, x: float, y: float) -> float | None:
-        return 0.0 if START_M < x < LENGTH_M and abs(y) < WIDTH_M / 2 + WALL_M else None
 
 
 def _wall(pose: Pose, half_x: float, half_y: float) -> Box:
