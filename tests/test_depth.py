@@ -231,3 +231,31 @@ def test_an_invalid_depth_message_is_refused() -> None:
         (empty.height, empty.width), empty.data = size, data
         with pytest.raises(UserError, match="cut short"):
             depth_frame(empty, 4, 4)
+
+
+def leg_before_wall(leg_m: float, distance_m: float, across_m: float) -> np.ndarray:
+    """Depth [mm] of an upright before a wall 3 m away, by a camera of 424 x 240 with noise."""
+    focal = 120.0 / np.tan(1.05 / 2.0)
+    across = (np.arange(424) + 0.5 - 212.0) / focal
+    inverse = np.full((240, 424), 1.0 / 3.0)
+    inverse[60:200, np.abs(across * distance_m - across_m) < leg_m / 2.0] = 1.0 / distance_m
+    noise = np.random.default_rng(0).normal(0.0, 0.0089, inverse.shape)  # of a RealSense [1/m]
+    return np.asarray(1000.0 / (inverse + noise), np.uint16)
+
+
+@pytest.mark.parametrize(
+    ("leg_m", "distance_m", "least"), [(0.02, 1.0, 1.0), (0.02, 1.5, 0.95), (0.02, 2.0, 0.6)]
+)
+def test_a_thin_leg_is_seen_wherever_it_stands(
+    leg_m: float, distance_m: float, least: float
+) -> None:
+    places = np.linspace(-0.3, 0.3, 40)
+    seen = 0
+    for across_m in places:
+        depth = depth_frame(message(leg_before_wall(leg_m, distance_m, across_m), "16UC1"), 32, 32)
+        assert depth is not None
+        near = depth < 1.15 * distance_m
+        seen += bool(near[10:25].all(0).any())  # a whole column
+        wall = np.delete(depth, np.flatnonzero(near[10:25].any(0)), axis=1)
+        assert wall.min() > 2.7  # no leg where none is
+    assert seen >= least * len(places)

@@ -17,6 +17,10 @@ from pixelgait.robot.spec import Array
 NO_GOAL = np.array((np.inf, 0.0))  # distance [m], bearing [rad]: none, straight ahead
 DEPTH_RANGE_M = 3.0  # end of the RealSense D435's ideal range (data sheet)
 DEPTH_SAMPLES = 3  # each way in a larger image's cell: the fewest that outvote an outlier
+# Thin things fill a column of the samples. Their depth counts if so many samples agree on it within
+# THIN_PER_M, and are nearer than the median by more than that [1/m]: seven times a RealSense's
+# noise, and more than the ground's slope within a cell (assumption).
+THIN_SAMPLES, THIN_PER_M = 3, 0.06
 COLOURS = 3  # the first channels of RGB and RGB-D images
 ENCODINGS = {1: "depth", 3: "rgb8", 4: "rgbd"}  # of images (H, W, C) uint8, by their channels
 
@@ -31,7 +35,11 @@ _ORDER = "rows from the top, pixels from the left"
 _CROP = "the largest part in the middle with the ratio of height and width"
 _RESIZE = {
     "rgb8": "mean by area",
-    "depth": f"lower median of what {DEPTH_SAMPLES} x {DEPTH_SAMPLES} even samples measured",
+    "depth": (
+        f"lower median of what {DEPTH_SAMPLES} x {DEPTH_SAMPLES} even samples measured; where none "
+        f"is sampled twice: number {THIN_SAMPLES} from the nearest, if its 1/depth is more than "
+        f"{THIN_PER_M} 1/m above the median's, and less than that below the nearest's"
+    ),
 }
 _HOLES = (
     "what measured nothing takes the farthest of the next pixels left, right, above and below that "

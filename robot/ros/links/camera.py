@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 from pixelgait.robot.control.observation import (
     DEPTH_SAMPLES,
     ENCODINGS,
+    THIN_PER_M,
+    THIN_SAMPLES,
     fill_holes,
     middle,
     rgb,
@@ -34,6 +36,7 @@ PAIR = f"{ros2.COLOUR} paired with {ros2.DEPTH}"  # has an age like a topic
 APART_NS = ros2.NANOSECONDS // 30  # between colour and depth of an image: a frame at 30 Hz
 COLOURS = {"rgb8": None, "bgr8": cv2.COLOR_BGR2RGB, "mono8": cv2.COLOR_GRAY2RGB}
 EMPTY_DEPTH = "measures nothing, all its pixels are 0 or NaN"
+LENS_M = 0.01  # -inf, and nearer, is at the lens
 DEPTHS = {"32FC1": ("f4", 1), "16UC1": ("u2", 1000)}  # REP 118: type, units per metre
 
 
@@ -137,8 +140,8 @@ def depth_frame(message: Any, height: int, width: int) -> NDArray[np.float32] | 
     depth = _depth_samples(message, height, width)
     if np.isnan(depth).all():
         return None
-    metres = fill_holes(_median(depth)).clip(min=0.0) / DEPTHS[message.encoding][1]
-    return np.asarray(metres, dtype=np.float32)
+    distinct = DEPTH_SAMPLES * height <= message.height and DEPTH_SAMPLES * width <= message.width
+    return fill_holes(_nearest_thing(depth) if distinct else _median(depth)).clip(min=0.0)
 
 
 def is_empty_depth(message: Any, height: int, width: int) -> bool:
@@ -153,18 +156,18 @@ def is_empty_depth(message: Any, height: int, width: int) -> bool:
 
 
 def _depth_samples(message: Any, height: int, width: int) -> NDArray[np.float32]:
-    """Samples (height, width, 9) of a depth image in its own unit, NaN where not measured.
+    """Samples (height, width, 9) of a depth image [m], NaN where not measured.
 
     Raises:
         UserError: see `depth_frame`.
     """
     _check_encoding("depth camera", message, DEPTHS)
-    kind, _ = DEPTHS[message.encoding]
+    kind, per_metre = DEPTHS[message.encoding]
     order = ">" if message.is_bigendian else "<"
     pixels = middle(_pixels(message, np.dtype(order + kind), 1)[..., 0], height, width)
     depth = _cells(pixels, height, width).astype(np.float32)
     depth[(depth <= 0.0) & np.isfinite(depth)] = np.nan
-    return depth
+    return np.asarray(depth / np.float32(per_metre), dtype=np.float32)
 
 
 def _check_encoding(camera: str, message: Any, known: dict[str, Any]) -> None:
@@ -202,10 +205,27 @@ def _median(samples: NDArray[np.float32]) -> NDArray[np.float32]:
     The median is a measured depth, as in RealSense's decimation filter. A mean across an edge would
     lie in free space. The simulated cameras used in training have one ray per pixel, no mixtures.
     """
-    ranked = np.sort(samples, axis=-1)  # NaN last
-    measured = (~np.isnan(samples)).sum(-1, keepdims=True)
+    return _lower_median(np.sort(samples, axis=-1))
+
+
+def _lower_median(ranked: NDArray[np.float32]) -> NDArray[np.float32]:
+    measured = (~np.isnan(ranked)).sum(-1, keepdims=True)  # NaN last
     middle = np.take_along_axis(ranked, np.maximum(measured - 1, 0) // 2, -1)
     return np.asarray(middle[..., 0])
+
+
+def _nearest_thing(samples: NDArray[np.float32]) -> NDArray[np.float32]:
+    """The median of the samples (H, W, n), or a thin thing in front of it: see `THIN_SAMPLES`.
+
+    A leg of a chair fills less than half of a pixel's samples, and the median would remove it.
+    Single near samples, and those between a near and a far surface, stay outvoted.
+    """
+    ranked = np.sort(samples, axis=-1)
+    median = _lower_median(ranked)
+    thing = ranked[..., THIN_SAMPLES - 1]  # NaN where fewer were measured
+    first, this, behind = (1.0 / each.clip(min=LENS_M) for each in (ranked[..., 0], thing, median))
+    agree = (this - behind > THIN_PER_M) & (first - this < THIN_PER_M)
+    return np.where(agree, thing, median)
 
 
 CONVERSIONS: dict[str, Callable[[Any, int, int], Any]] = {
