@@ -7,10 +7,9 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import onnxruntime as ort
 from numpy.typing import NDArray
 
 from pixelgait.robot.control.controller import (
@@ -41,7 +40,9 @@ from pixelgait.robot.safety.supervisor import (
 )
 from pixelgait.robot.spec import Array, RobotSpec, find_robot, spec_contract
 
-Graphs = dict[str, ort.InferenceSession]  # by file
+if TYPE_CHECKING:
+    import onnxruntime as ort
+Graphs = dict[str, "ort.InferenceSession"]  # by file
 Tensors = dict[str, dict[str, Any]]  # of a graph: by side and name, with type and shape
 
 GOAL_INPUTS = {"goal": NO_GOAL.shape, "ahead": NO_GOAL[1:].shape}
@@ -215,6 +216,8 @@ def _load(folder: Path, spec: RobotSpec | None) -> Bundle:
 
 def single_thread_session(model: bytes) -> ort.InferenceSession:
     """An onnxruntime session on one thread: idle threads of its pool would spin on a core."""
+    import onnxruntime as ort  # 0.1 s, which a command line that is refused does not need
+
     options = ort.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.log_severity_level = 3

@@ -156,8 +156,9 @@ class ControllerNode(LifecycleNode):
         self.fault = None
         try:
             assert self.connections is not None
-            self.connections.link.acquire(self._stop)
             self._wait_for_conflicts()
+            # Only now: a robot that another node walks would be damped by a second publisher.
+            self.connections.link.acquire(self._stop)
             self.loop = self._make_loop()
             freeze_collector()
             shorten_switch_interval()

@@ -16,7 +16,6 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-import onnxruntime
 from numpy.typing import NDArray
 
 from pixelgait.robot.control.controller import Stopwatch
@@ -239,6 +238,8 @@ class LatencyProfiler(Stopwatch):
 
 def machine() -> dict[str, Any]:
     """The machine that the latencies were measured on."""
+    import onnxruntime
+
     return {
         "processor": _processor(),
         "cores": os.cpu_count(),

@@ -69,26 +69,40 @@ def test_another_node_on_the_topics_is_noticed_while_walking(
     assert "/other_node" in said
 
 
-def test_a_second_controller_does_not_start(
+def test_a_second_controller_is_refused_and_the_walk_goes_on(
     processes: Processes, iap_bundle: Path, client: Client, robot: FakeRobot
 ) -> None:
-    first = processes.start("pixelgait-run", iap_bundle, *PATIENT)
-    client.wait_for_state("limp")
-    client.spin(lambda: len(client.commands) > 10)
-    second = processes.start("pixelgait-run", iap_bundle, *PATIENT, "-r", "__node:=second")
+    """By its own name or another one."""
+    first = processes.start("pixelgait-run", iap_bundle, *AUTO)
+    client.wait_for_state("walking")
+    reasons = {
+        "another node commands the joints: /pixelgait": ("-r", "__node:=second"),
+        "another node ": (),  # commands the joints, or has this one's name
+    }
+    seconds = {
+        reason: processes.start("pixelgait-run", iap_bundle, *AUTO, *arguments)
+        for reason, arguments in reasons.items()
+    }
     wanted = ["second", "second_operator", "second_sensors"]
-    named: list[str] = []
+    named: set[str] = set()
 
     def known() -> bool:
-        named[:] = sorted(n for n in client.node.get_node_names() if n.startswith("second"))
-        return named == wanted or second.poll() is not None
+        named.update(n for n in client.node.get_node_names() if n.startswith("second"))
+        return len(named) == len(wanted)
 
     client.spin(known)
-    assert named == wanted  # each under a name of its own
-    client.spin(lambda: first.poll() is not None or second.poll() is not None, timeout=40.0)
-    ended = first if first.poll() is not None else second
-    assert ended.stdout is not None
-    assert "another node commands the joints: /" in ended.stdout.read()
+    assert sorted(named) == wanted  # each under a name of its own
+    client.spin(lambda: all(each.poll() is not None for each in seconds.values()), 60.0)
+    for reason, second in seconds.items():
+        assert second.stdout is not None
+        last = second.stdout.read().splitlines()[-1]
+        assert last.startswith("error: ")
+        assert reason in last
+    client.commands.clear()
+    client.spin(lambda: len(client.commands) > 50)
+    assert client.commands[-1].position
+    assert client.states[-1].startswith("walking")
+    assert first.poll() is None
 
 
 def test_a_managed_node_becomes_inactive_on_a_fault(

@@ -6,8 +6,12 @@ import itertools
 import os
 import random
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+
+from pixelgait.robot.errors import UserError
 
 # Variables of Fast DDS up to version 2 (Jazzy), and from 3 on (Kilted).
 PROFILES = ("FASTRTPS_DEFAULT_PROFILES_FILE", "FASTDDS_DEFAULT_PROFILES_FILE")
@@ -20,6 +24,11 @@ DISCOVERY_VARIABLES = (
 LOCAL_VALUES = {"ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST", "ROS_LOCALHOST_ONLY": "1"}
 # Set by ROS wheels for the importing process; a child process must set its own.
 WHEEL_VARIABLES = ("_ROS_WHEELS_BOOTSTRAP_COMPLETE", "LD_LIBRARY_PATH")
+
+DOMAIN, MAX_DOMAIN = "ROS_DOMAIN_ID", 232  # the last with valid DDS ports
+MIDDLEWARE, SHIPPED_MIDDLEWARE = "RMW_IMPLEMENTATION", "rmw_fastrtps_cpp"
+# rcl ends its process while it is imported, by exit(), if the middleware is missing.
+_IMPORTS = "__import__('rclpy')"
 
 # Domains above 101 may use ports of Linux's ephemeral range.
 DOMAINS = itertools.cycle(random.sample(range(1, 102), 101))
@@ -49,6 +58,26 @@ def is_local() -> bool:
     """Whether the environment keeps ROS on this computer, or chooses no range."""
     there = (name for name in DISCOVERY_VARIABLES if name in os.environ)
     return all(os.environ[name] == LOCAL_VALUES.get(name) for name in there)
+
+
+def check_environment() -> None:
+    """Check what would end this process with a message of the middleware, before rclpy is imported.
+
+    Raises:
+        UserError: ROS_DOMAIN_ID is no domain, or RMW_IMPLEMENTATION is not installed.
+    """
+    domain = os.environ.get(DOMAIN, "")
+    if domain and not (domain.isdecimal() and int(domain) <= MAX_DOMAIN):
+        raise UserError(f"{DOMAIN} is '{domain}', expected a number from 0 to {MAX_DOMAIN}")
+    middleware = os.environ.get(MIDDLEWARE, "")
+    if middleware in ("", SHIPPED_MIDDLEWARE):
+        return
+    tried = subprocess.run([sys.executable, "-c", _IMPORTS], capture_output=True, check=False)
+    if tried.returncode and b"Traceback" not in tried.stderr:
+        raise UserError(
+            f"{MIDDLEWARE} is '{middleware}', which is not installed beside this rclpy: unset it, "
+            f"or install ros-$ROS_DISTRO-{middleware.replace('_', '-')}"
+        )
 
 
 def private_environment(domain: int, log: Path) -> dict[str, str]:

@@ -16,10 +16,11 @@ from numpy.typing import NDArray
 
 from pixelgait.robot.cli.processes import ENDING
 from pixelgait.robot.errors import UserError
-from pixelgait.robot.ros.common.discovery import PROFILES, is_local
+from pixelgait.robot.ros.common.discovery import PROFILES, check_environment, is_local
 from pixelgait.robot.ros.common.topic_names import COLOUR, DEPTH, IMU, JOINT_STATES
 from pixelgait.robot.spec import ROBOTS, Array
 
+check_environment()
 # Control traffic stays on this computer unless the environment says otherwise.
 LOOPBACK = Path(__file__).resolve().with_name("loopback.xml")
 if is_local():
