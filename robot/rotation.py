@@ -59,6 +59,24 @@ def to_base_frame(vector: Sequence[float], orientation: Sequence[float]) -> Vect
     )
 
 
+def inverse(rotation: Quaternion) -> Quaternion:
+    """The opposite of a rotation (4,)."""
+    x, y, z, w = rotation
+    return -x, -y, -z, w
+
+
+def product(second: Quaternion, first: Quaternion) -> Quaternion:
+    """The rotation (4,) by `first`, then by `second`; both (4,)."""
+    a, b, c, d = second
+    x, y, z, w = first
+    return (
+        d * x + a * w + b * z - c * y,
+        d * y - a * z + b * w + c * x,
+        d * z + a * y - b * x + c * w,
+        d * w - a * x - b * y - c * z,
+    )
+
+
 def tilted(orientation: NDArray[np.float64], tilt: NDArray[np.float64]) -> NDArray[np.float64]:
     """An orientation (4,) turned by small angles (2,), roll and pitch [rad], about its own axes."""
     x, y, z, w = orientation

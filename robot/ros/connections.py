@@ -14,6 +14,7 @@ from pixelgait.robot.ros.commands.cmd_vel import VELOCITY, VelocityCommands
 from pixelgait.robot.ros.commands.goal import GoalCommand
 from pixelgait.robot.ros.commands.services import OperatorServices
 from pixelgait.robot.ros.common import ros2
+from pixelgait.robot.ros.common.static_transforms import StaticTransforms
 from pixelgait.robot.ros.common.topic_names import ODOMETRY, TOPICS
 from pixelgait.robot.ros.links.camera import CameraTopics
 from pixelgait.robot.ros.links.link import Driver, RosLink
@@ -29,7 +30,7 @@ from pixelgait.robot.ros.parameters import (
 from pixelgait.robot.runtime.state_machine import Operator
 from pixelgait.robot.unitree.address import Go2
 
-CAMERA_WAIT_S = 1.0  # for known publishers of camera_info, /tf_static; some stay silent; assumption
+MOUNT_WAIT_S = 1.0  # for known publishers of camera_info, /tf_static; some stay silent; assumption
 UNKNOWN_NAME = "_NODE_NAME_UNKNOWN_"  # rclpy's, for a node whose publishers are known first
 MAX_UNKNOWN_NAME_CHECKS = 10  # before a node without a known name is reported
 
@@ -56,6 +57,8 @@ class Connections:
         self._parameters = parameters
         dry_run = options.dry_run
         self._sensor_node = sensors = ros2.quiet_node(node, f"{node.get_name()}_sensors")
+        self._transforms = StaticTransforms(sensors, parameters.base_frame)
+        self._imu_mount: str | None = None  # what is to be said about it
         driver: Driver | None = None
         try:
             driver = _driver(options.address, node, sensors, bundle, services.operator)
@@ -77,7 +80,7 @@ class Connections:
         if camera is not None:
             mount = bundle.spec.camera
             lens_check = CameraInfoCheck(sensors, camera.sensors, bundle.image_shape, mount)
-            mount_check = CameraMountCheck(sensors, parameters.base_frame, mount)
+            mount_check = CameraMountCheck(self._transforms, mount)
             self._camera = camera, lens_check, mount_check
         if piloted:
             timeout = partial(parameters.seconds, VELOCITY_TIMEOUT)
@@ -98,16 +101,18 @@ class Connections:
             self.link.odometry_seen = self.goal.seen
 
     def admit(self, stop: threading.Event) -> None:
-        """Check the camera, then take over the motors; called before anything moves.
+        """Check the camera, find the IMU's mount, take over the motors; before anything moves.
 
         Raises:
             UserError: the camera does not fit the policy, or see `Driver.take_motors`.
         """
-        deadline = time.monotonic() + CAMERA_WAIT_S
+        deadline = time.monotonic() + MOUNT_WAIT_S
         self.check_camera()
-        while self._camera_pending() and time.monotonic() < deadline:
+        while self._pending() and time.monotonic() < deadline:
             time.sleep(0.02)
+            self._transforms.take()
             self.check_camera()
+        self._imu_mount = self.link.driver.mount_imu(self._transforms)
         self.link.take_motors(stop)
 
     def check_camera(self) -> None:
@@ -122,19 +127,20 @@ class Connections:
         camera, lens, mount = self._camera
         return lens.problem() or mount.problem(camera.frames)
 
-    def _camera_pending(self) -> bool:
-        """Whether a publisher is known whose message about the camera is still missing."""
-        if self._camera is None or not self._parameters.checks_camera:
-            return False
-        _, lens, mount = self._camera
-        return lens.pending() or mount.pending()
+    def _pending(self) -> bool:
+        """Whether a publisher is known whose message about a mount or a lens is still missing."""
+        lens = self._camera[1] if self._camera and self._parameters.checks_camera else None
+        return self._transforms.pending() or (lens is not None and lens.pending())
 
-    def camera_unknown(self) -> list[str]:
-        """Reasons why lens or mount are not checked; empty if they are not to be checked."""
-        if self._camera is None or not self._parameters.checks_camera:
-            return []
-        camera, lens, mount = self._camera
-        return [each for each in (lens.unknown(), mount.unknown(camera.frames)) if each]
+    def unchecked(self) -> list[str]:
+        """What to say about the IMU's mount, and why lens or mount of the camera are not checked;
+        nothing about a camera that is not to be checked.
+        """
+        found = [self._imu_mount]
+        if self._camera is not None and self._parameters.checks_camera:
+            camera, lens, mount = self._camera
+            found += [lens.unknown(), mount.unknown(camera.frames)]
+        return [each for each in found if each]
 
     def statuses(self) -> dict[str, tuple[bool, str]]:
         """For the diagnostics of goal and cmd_vel: whether all is well, and a description."""

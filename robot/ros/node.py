@@ -164,8 +164,8 @@ class ControllerNode(LifecycleNode):
             shorten_switch_interval()
             self.loop.start()
             self._wait_for(self.loop)
-            for unknown in self.connections.camera_unknown():
-                self.get_logger().info(unknown)
+            for unchecked in self.connections.unchecked():
+                self.get_logger().info(unchecked)
         except Exception as error:
             self.stop_loop()
             if self.fault is None:  # else the loop's fault is reported, with any conflict

@@ -109,6 +109,9 @@ class Go2Driver:
         self._has_motors = False  # from `take_motors` to `settle`
         self._restarts = 0  # of the robot, before `take_motors`
 
+    def mount_imu(self, transforms: object) -> None:
+        """Nothing: the robot's own IMU measures in the base's frame."""
+
     def acquire(self, stop: Event) -> None:
         """Clear errors of earlier commands; the motors stay with the robot's own programs."""
         self._sender.clear_problem()

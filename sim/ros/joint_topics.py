@@ -20,6 +20,7 @@ from pixelgait.robot.spec import Array, RobotSpec
 from pixelgait.sim.body.legged_body import damped, stiff
 
 LOG_PERIOD_S = 10.0  # of dropped commands
+BASE = "base_link"  # REP 105; the IMU measures in it
 
 
 class SensorTopics:
@@ -41,7 +42,7 @@ class SensorTopics:
             self._joints.publish(message)
         if "imu" not in lost:
             self._imu.publish(
-                ros2.imu_message(now_ns, "imu_link", reading.orientation, reading.angular_velocity)
+                ros2.imu_message(now_ns, BASE, reading.orientation, reading.angular_velocity)
             )
 
 

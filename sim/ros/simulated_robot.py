@@ -16,16 +16,17 @@ from sensor_msgs.msg import CameraInfo
 
 from pixelgait.robot.interface import JointCommand, Reading
 from pixelgait.robot.ros.common import ros2
-from pixelgait.robot.ros.monitoring.camera_checks import MAX_MESSAGES, TF_STATIC, TFMessage
+from pixelgait.robot.ros.common.static_transforms import MAX_MESSAGES, TF_STATIC, TFMessage
 from pixelgait.robot.rotation import heading, upright
 from pixelgait.robot.runtime.timing import RateKeeper
 from pixelgait.robot.spec import CameraMount, RobotSpec
 from pixelgait.sim.body.interface import PHYSICS_DT_S, SimulatedBody
 from pixelgait.sim.body.legged_body import standing
 from pixelgait.sim.body.sensors import DriftingOdometry
+from pixelgait.sim.ros.joint_topics import BASE
 
 CAMERA_STEPS = round(1.0 / 30.0 / PHYSICS_DT_S)  # 30 Hz
-BASE, CAMERA_FRAME = "base_link", "camera_optical_frame"  # REP 105, 103
+CAMERA_FRAME = "camera_optical_frame"  # REP 103
 ODOMETRY_STEPS = round(0.02 / PHYSICS_DT_S)  # 50 Hz
 
 

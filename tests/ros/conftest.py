@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.ros import tf2_msgs
 from tests.ros.go2 import DOMAINS
 from tests.ros.support import Client, FakeRobot, Processes
 
@@ -63,3 +67,27 @@ def switcher(link: str) -> Iterator[Any]:
     bus = Bus(parse_link(link))  # type: ignore[arg-type]
     yield MotionSwitcher(bus)
     bus.close()
+
+
+@pytest.fixture(scope="session")
+def with_tf2(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The environment of processes that have tf2_msgs, built once for all workers."""
+    if not shutil.which("gcc") or not shutil.which("g++"):
+        pytest.skip("no gcc and g++, which build tf2_msgs")
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "shared-tf2"
+    folder.mkdir(exist_ok=True)
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (folder / "tf2").exists():
+            tf2_msgs.build(folder / "building")
+            (folder / "building").rename(folder / "tf2")
+    return tf2_msgs.environment(folder / "tf2")
+
+
+@pytest.fixture
+def tf2_processes(processes: Processes, with_tf2: dict[str, str]) -> Processes:
+    for name, value in with_tf2.items():
+        there = processes.environment.get(name)
+        processes.environment[name] = f"{there}:{value}" if there else value
+    return processes

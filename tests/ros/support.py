@@ -31,6 +31,28 @@ _PARAMETERS = ["driver_timeout_s:=2.0"] + [
 PATIENT = ("--ros-args", *(part for each in _PARAMETERS for part in ("-p", each)))
 AUTO = ("--auto-arm", *PATIENT)
 
+# Publishes the transforms of its argument, each (parent, child, place [m], quaternion).
+PUBLISH_MOUNTS = """
+import sys, time
+from pixelgait.robot.ros.common.static_transforms import MAX_MESSAGES, TF_STATIC, TFMessage
+from pixelgait.robot.ros.common import ros2
+from geometry_msgs.msg import TransformStamped
+
+stop = ros2.start()
+node = ros2.rclpy.create_node("robot_state_publisher")
+publisher = node.create_publisher(TFMessage, TF_STATIC, ros2.latched(MAX_MESSAGES))
+transforms = []
+for parent, child, where, turned in eval(sys.argv[1]):
+    each = TransformStamped(child_frame_id=child)
+    each.header.frame_id = parent
+    t, q = each.transform.translation, each.transform.rotation
+    (t.x, t.y, t.z), (q.x, q.y, q.z, q.w) = where, turned
+    transforms.append(each)
+publisher.publish(TFMessage(transforms=transforms))
+print("told", flush=True)
+stop.wait()
+"""
+
 
 class Processes:
     """Nodes of one test, on a ROS domain of their own."""

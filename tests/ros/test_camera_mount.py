@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import math
-import os
-import shutil
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,11 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pixelgait.robot.ros.monitoring import camera_checks
+from pixelgait.robot.ros.common import static_transforms
+from pixelgait.robot.ros.common.static_transforms import StaticTransforms
 from pixelgait.robot.ros.monitoring.camera_checks import CameraMountCheck
 from pixelgait.robot.spec import A1
-from tests.ros import tf2_msgs
-from tests.ros.support import AUTO, Client, FakeRobot, Processes
+from tests.ros.support import AUTO, PUBLISH_MOUNTS, Client, FakeRobot, Processes
 
 PITCH_RAD = A1.camera.pitch_down_rad
 X_M, Y_M, Z_M = A1.camera.position_m
@@ -70,8 +67,8 @@ def heard(monkeypatch: pytest.MonkeyPatch) -> Any:
         node = SimpleNamespace(
             create_subscription=lambda *_: SimpleNamespace(handle=handle, msg_type=None)
         )
-        monkeypatch.setattr(camera_checks, "TFMessage", object)
-        watch = CameraMountCheck(node, "base_link", A1.camera)
+        monkeypatch.setattr(static_transforms, "TFMessage", object)
+        watch = CameraMountCheck(StaticTransforms(node, "base_link"), A1.camera)
         named = tuple(frame for frame in frames if frame)  # images need not say
         return watch.problem(named), watch.unknown(named)
 
@@ -130,52 +127,6 @@ def test_invalid_transforms_are_ignored(heard: Any) -> None:
         assert "does not lead" in heard(moved("camera_link", **broken))[1]
 
 
-@pytest.fixture(scope="session")
-def with_tf2(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """The environment of processes that have tf2_msgs, built once for all workers."""
-    if not shutil.which("gcc") or not shutil.which("g++"):
-        pytest.skip("no gcc and g++, which build tf2_msgs")
-    base = tmp_path_factory.getbasetemp()
-    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "shared-tf2"
-    folder.mkdir(exist_ok=True)
-    with (folder / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not (folder / "tf2").exists():
-            tf2_msgs.build(folder / "building")
-            (folder / "building").rename(folder / "tf2")
-    return tf2_msgs.environment(folder / "tf2")
-
-
-@pytest.fixture
-def tf2_processes(processes: Processes, with_tf2: dict[str, str]) -> Processes:
-    for name, value in with_tf2.items():
-        there = processes.environment.get(name)
-        processes.environment[name] = f"{there}:{value}" if there else value
-    return processes
-
-
-PUBLISH = """
-import sys, time
-from pixelgait.robot.ros.monitoring.camera_checks import MAX_MESSAGES, TF_STATIC, TFMessage
-from pixelgait.robot.ros.common import ros2
-from geometry_msgs.msg import TransformStamped
-
-stop = ros2.start()
-node = ros2.rclpy.create_node("robot_state_publisher")
-publisher = node.create_publisher(TFMessage, TF_STATIC, ros2.latched(MAX_MESSAGES))
-transforms = []
-for parent, child, where, turned in eval(sys.argv[1]):
-    each = TransformStamped(child_frame_id=child)
-    each.header.frame_id = parent
-    t, q = each.transform.translation, each.transform.rotation
-    (t.x, t.y, t.z), (q.x, q.y, q.z, q.w) = where, turned
-    transforms.append(each)
-publisher.publish(TFMessage(transforms=transforms))
-print("told", flush=True)
-stop.wait()
-"""
-
-
 @pytest.fixture
 def mounted_wrongly(tf2_processes: Processes) -> None:
     """/tf_static has the camera 20 degrees further down than the contract."""
@@ -184,7 +135,7 @@ def mounted_wrongly(tf2_processes: Processes) -> None:
         ("base_link", "bracket", (X_M, Y_M, Z_M), bent),
         ("bracket", "camera", HERE, (0.0, 0.0, 0.0, 1.0)),
     ]
-    publisher = tf2_processes.script(PUBLISH, repr(transforms))
+    publisher = tf2_processes.script(PUBLISH_MOUNTS, repr(transforms))
     assert publisher.stdout is not None
     assert publisher.stdout.readline() == "told\n"
 
@@ -219,7 +170,7 @@ def test_the_simulated_robot_publishes_its_cameras_mount(
 def test_a_published_mount_is_reported_as_not_checked_without_tf2_msgs(
     processes: Processes, with_tf2: dict[str, str], iap_bundle: Path
 ) -> None:
-    if camera_checks.TFMessage is not None:
+    if static_transforms.TFMessage is not None:
         pytest.skip("tf2_msgs is installed")
     plain = dict(processes.environment)
     processes.environment |= {

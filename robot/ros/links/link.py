@@ -9,6 +9,7 @@ from typing import Any, Protocol, TypeVar
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.interface import Image, JointCommand, Reading
 from pixelgait.robot.ros.common import ros2
+from pixelgait.robot.ros.common.static_transforms import StaticTransforms
 from pixelgait.robot.ros.links.camera import CameraTopics
 from pixelgait.robot.ros.links.topic_driver import CommandTopic
 from pixelgait.robot.safety.sensor_age import SensorReport
@@ -46,6 +47,12 @@ class Driver(Protocol):
     def stamps(self) -> Mapping[str, float]: ...
 
     def send(self, command: JointCommand) -> None: ...
+
+    def mount_imu(self, transforms: StaticTransforms) -> str | None:
+        """Rotate the IMU's values into the base from now on, if its mount is known by transforms.
+
+        Called once all sensors send. Returns what an operator should know about the mount, if any.
+        """
 
     def acquire(self, stop: Event) -> None:
         """Get ready to command the motors; `send` is not called before.

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping
 from threading import Event
 from typing import Any
 
+import cv2
 import numpy as np
 
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.interface import Image, JointCommand, Reading
 from pixelgait.robot.ros.common import ros2
+from pixelgait.robot.ros.common.static_transforms import TF_STATIC, StaticTransforms
+from pixelgait.robot.rotation import Quaternion, inverse, product, to_base_frame
 from pixelgait.robot.safety.sensor_age import Freshness
 from pixelgait.robot.spec import Array, RobotSpec
 
 ORIENTATION_MISSING = -1.0  # orientation_covariance[0], REP 145
+LEAST_MOUNT_RAD = 1e-3  # a mount turned by less is taken for none
 
 
 class NewestMessages:
@@ -85,6 +90,7 @@ class TopicSensors:
         self.sensors, self.received = messages.topics, messages.received
         self.forget, self.ages = messages.forget, messages.ages
         self.warnings, self.stamps = messages.warnings, messages.stamps
+        self._mount: Quaternion | None = None  # from the IMU's frame to the base's; None: the same
         self._names: list[str] | None = None
         self._order = np.arange(len(spec.joint_names))
 
@@ -102,6 +108,20 @@ class TopicSensors:
     def conflicting_publisher(self, commanding: bool) -> str | None:
         """None: `OtherNodes` finds the publishers of topics."""
         return None
+
+    def mount_imu(self, transforms: StaticTransforms) -> str | None:
+        """Rotate the IMU's values into the base from now on; see `Driver.mount_imu`."""
+        frame = self._messages.newest[ros2.IMU].header.frame_id
+        self._mount, pose = None, transforms.pose(frame)
+        if pose is None:
+            return transforms.unknown("IMU", frame)
+        turn = cv2.Rodrigues(pose[:3, :3])[0].ravel()  # (3,) axis times angle [rad]
+        if (angle_rad := float(np.linalg.norm(turn))) < LEAST_MOUNT_RAD:
+            return None
+        sin, cos = math.sin(angle_rad / 2.0), math.cos(angle_rad / 2.0)
+        x, y, z = (turn / angle_rad).tolist()
+        self._mount = (sin * x, sin * y, sin * z, cos)
+        return f"{ros2.IMU} is rotated into the base by {angle_rad:.2f} rad, as {TF_STATIC} says"
 
     def take(self) -> None:
         """Fetch what has arrived.
@@ -146,11 +166,15 @@ class TopicSensors:
         if imu.orientation_covariance[0] == ORIENTATION_MISSING:
             raise UserError("imu/data has no orientation (covariance[0] is -1, REP 145)")
         q, w = imu.orientation, imu.angular_velocity
+        orientation, rate = (q.x, q.y, q.z, q.w), (w.x, w.y, w.z)
+        if (mount := self._mount) is not None:
+            orientation = product(orientation, inverse(mount))
+            rate = to_base_frame(rate, inverse(mount))
         return Reading(
             ros2.seconds(self._messages.newest[ros2.JOINT_STATES].header.stamp),
             *joints,
-            np.array((q.x, q.y, q.z, q.w)),
-            np.array((w.x, w.y, w.z)),
+            np.array(orientation),
+            np.array(rate),
             image,
             odometry,
         )

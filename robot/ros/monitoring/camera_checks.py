@@ -14,16 +14,9 @@ import numpy as np
 from sensor_msgs.msg import CameraInfo
 
 from pixelgait.robot.ros.common import ros2
-from pixelgait.robot.rotation import is_unit
+from pixelgait.robot.ros.common.static_transforms import TF_STATIC, StaticTransforms
 from pixelgait.robot.spec import Array, CameraMount
 
-try:
-    from tf2_msgs.msg import TFMessage as TFMessage  # also for sim/ros
-except ModuleNotFoundError:  # part of every ROS 2 installation, but there is no wheel of it
-    TFMessage = None
-
-TF_STATIC = "/tf_static"
-MAX_MESSAGES = 100  # of all publishers together
 # Five times and twice the randomisation of mounts in training; assumptions.
 POSITION_TOLERANCE_M, ANGLE_TOLERANCE_RAD = 0.05, 0.1
 OPTICAL = ("optical_frame", "optical")
@@ -33,22 +26,14 @@ FOV_TOLERANCE = 0.1  # share of the field of view; assumption
 
 
 class CameraMountCheck:
-    """Checks the camera's pose by the static transforms of the robot, where they are published.
+    """Checks the camera's pose by the static transforms of the robot, where they are published."""
 
-    `node` has no executor: messages are taken by `problem`.
-    """
-
-    def __init__(self, node: Any, base_frame: str, mount: CameraMount) -> None:
-        self._node, self._base, self._mount = node, base_frame, mount
-        self._parents: dict[str, tuple[str, Array]] = {}  # parent frame and pose (4, 4) in it
-        self._received = 0  # number of messages
-        self._subscription = TFMessage and ros2.subscribe(
-            node, TFMessage, TF_STATIC, ros2.latched(MAX_MESSAGES)
-        )
+    def __init__(self, transforms: StaticTransforms, mount: CameraMount) -> None:
+        self._transforms, self._mount = transforms, mount
 
     def problem(self, frames: Iterable[str]) -> str | None:
         """A mismatch of a camera with these frame ids, as far as is known, or None."""
-        self._take()
+        self._transforms.take()
         poses = ((frame, self._pose(frame)) for frame in frames)
         found = (
             f"{TF_STATIC}: '{frame}' {what}"
@@ -57,52 +42,23 @@ class CameraMountCheck:
         )
         return next(found, None)
 
-    def pending(self) -> bool:
-        """Whether there are more publishers than messages so far; some may stay silent."""
-        publishers = self._subscription and self._subscription.get_publisher_count()
-        return self._received < (publishers or 0)
-
     def unknown(self, frames: Iterable[str]) -> str | None:
         """Why the mount is not checked, if it is not.
 
         None also if neither tf2_msgs nor a publisher of `/tf_static` exists, as in a wheel's demo.
         """
-        if self._subscription is None:
-            if not self._node.count_publishers(TF_STATIC):
-                return None
-            return "tf2_msgs is not installed: the camera's mount is not checked"
-        missing = [each for each in tuple(frames) or ("",) if self._pose(each) is None]
-        if not missing:
+        transforms = self._transforms
+        if not transforms.readable and not transforms.published_unread:
             return None
-        path = f"from '{self._base}' to '{missing[0]}'"
-        return f"the camera's mount is not checked: {TF_STATIC} does not lead {path}"
-
-    def _take(self) -> None:
-        if self._subscription is None:
-            return
-        for _ in range(MAX_MESSAGES):
-            if (message := ros2.take(self._subscription)) is None:
-                return
-            self._received += 1
-            for transform in message.transforms:
-                pose = matrix(transform.transform)
-                if pose is not None:
-                    parent = transform.header.frame_id.lstrip("/")
-                    self._parents[transform.child_frame_id.lstrip("/")] = parent, pose
+        reasons = (transforms.unknown("camera", frame) for frame in tuple(frames) or ("",))
+        return next((reason for reason in reasons if reason), None)
 
     def _pose(self, frame: str) -> Array | None:
         """Pose (4, 4) of a camera's body frame in the base frame; None if it is unknown."""
-        pose, frame = np.eye(4), frame.lstrip("/")
-        if frame.endswith(OPTICAL):
-            pose[:3, :3] = OPTICAL_FROM_BODY
-        for _ in range(len(self._parents) + 1):  # ends for circular transforms, too
-            if frame == self._base:
-                return pose
-            if frame not in self._parents:
-                return None
-            frame, step = self._parents[frame]
-            pose = step @ pose
-        return None
+        pose = self._transforms.pose(frame)
+        if pose is not None and frame.endswith(OPTICAL):
+            pose[:3, :3] = pose[:3, :3] @ OPTICAL_FROM_BODY
+        return pose
 
 
 def misplaced(pose: Array, mount: CameraMount) -> str | None:
@@ -123,22 +79,6 @@ def misplaced(pose: Array, mount: CameraMount) -> str | None:
         if abs(turned_rad) > ANGLE_TOLERANCE_RAD:
             return f"is turned by {turned_rad:.2f} rad {what}, the policy was made for none"
     return None
-
-
-def matrix(transform: Any) -> Array | None:
-    """A Transform as pose (4, 4); None if it is invalid, as for tf2."""
-    t, q = transform.translation, transform.rotation
-    x, y, z, w = q.x, q.y, q.z, q.w
-    if not is_unit((x, y, z, w)):
-        return None
-    pose = np.eye(4)
-    pose[:3, 3] = t.x, t.y, t.z
-    pose[:3, :3] = (
-        (1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)),
-        (2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)),
-        (2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)),
-    )
-    return pose if np.isfinite(pose).all() else None
 
 
 class CameraInfoCheck:
