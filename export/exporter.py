@@ -6,6 +6,7 @@ import hashlib
 import json
 import tempfile
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from pixelgait.policies.runs.trained import (
     provenance_of,
     trained_high_level,
     trained_low_level,
+    trained_mount,
     trial_line,
     trial_of,
 )
@@ -48,7 +50,7 @@ from pixelgait.robot.control.observation import camera_contract
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import json_bytes, read_json, write_atomic
 from pixelgait.robot.safety.supervisor import sensor_timeouts_contract
-from pixelgait.robot.spec import RobotSpec, spec_contract
+from pixelgait.robot.spec import RobotSpec, mounted, spec_contract
 from pixelgait.sim.body.interface import PHYSICS_DT_S
 from pixelgait.sim.body.randomisation import Sample
 from pixelgait.sim.world.seeds import VALIDATION
@@ -61,7 +63,10 @@ def export(config: ExportConfig) -> list[parity.Parity]:
         UserError: as `check`, or if ONNX differs from torch.
     """
     low_level_run, high_level_run = check(config)
-    low_level = LinearGraph(trained_low_level(low_level_run))
+    legs = trained_low_level(low_level_run)
+    usual = trained_mount(high_level_run, legs.spec) if high_level_run else legs.spec.camera
+    robot = mounted(legs.spec, config.mount(usual))
+    low_level = LinearGraph(replace(legs, spec=robot))
     high_level = high_level_of(config, high_level_run)
     provenance = {
         "low_level": provenance_of(low_level_run),

@@ -9,15 +9,19 @@ from pixelgait.policies.runs.run import files_of, find_run
 from pixelgait.robot.bundle import CONTRACT, FILES
 from pixelgait.robot.cli.options import Seed, check_outputs, require_libraries
 from pixelgait.robot.errors import UserError
+from pixelgait.sim.options import MountOptions
 from pixelgait.sim.world.seeds import VALIDATION
 
 
 @dataclass(frozen=True)
-class ExportConfig:
+class ExportConfig(MountOptions):
     """Export two training runs as one policy bundle: ONNX graphs, contract, golden vector.
 
     Both graphs are compared with torch on observations recorded in simulation. The tolerance is
     1e-5, for recurrent states 1e-4. One duration in 50 may differ by a step.
+
+    --camera, --pitch and --camera-fov say where the camera of the bundle is mounted: by default as
+    in the high level's training, if its run was for this robot and had these options.
     """
 
     low_level: Path

@@ -29,7 +29,10 @@ OPTIONS = (
     ("body", "pybullet", "Simulator: pybullet or mujoco."),
     ("seed", "10000", "Seed of the scene's layout."),
     ("faults", "", "Sensor faults: 'mixed', or as for pixelgait-eval."),
-    ("camera", "32 48", "Height and width of the images [pixels]."),
+    ("image", "32 48", "Height and width of the images [pixels]."),
+    ("camera", "", "Place of the camera in the base frame: 'X Y Z' [m]."),
+    ("pitch", "", "Pitch of the camera, down [rad]."),
+    ("camera_fov", "", "Vertical field of view of the images [rad]."),
     ("odom_scale", "1.0", "Scale error of odom's lengths (factor)."),
     ("odom_turn", "0.0", "Drift of odom's heading [rad/m]."),
     ("odom_noise", "0.0", "Noise of odom, standard deviation [m], of its heading [rad]."),
@@ -37,7 +40,7 @@ OPTIONS = (
     ("sim_out", "", "Folder for trajectory.npz."),
     ("video", "", "Film of the walk, rendered at the end: .mp4, .gif, or .png."),
 )
-SEVERAL = ("faults", "camera")  # options with several values, separated by blanks
+SEVERAL = ("faults", "image", "camera")  # options with several values, separated by blanks
 FILMING_S = "600"  # before the next signal
 ARGUMENTS = (
     ("auto_arm", "true", "Stand up and walk without an operator."),

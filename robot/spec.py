@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,8 @@ from pixelgait.robot.errors import UserError
 Array = NDArray[np.float64]
 
 LEGS = ("FR", "FL", "RR", "RL")  # Unitree SDK order
+# Limits of a camera's mount: assumptions, wide enough for any quadruped and lens.
+FARTHEST_MOUNT_M, STEEPEST_MOUNT_RAD, WIDEST_FOV_RAD = 2.0, 1.5, 2.8
 
 
 def mirrored(
@@ -36,7 +39,7 @@ def per_leg(*values: float) -> Array:
     return np.tile(np.asarray(values, dtype=np.float64), len(LEGS))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class CameraMount:
     """Forward camera, posed in the base frame (x forward, y left, z up; REP 103)."""
 
@@ -104,6 +107,39 @@ def spec_contract(spec: RobotSpec) -> dict[str, Any]:
         "camera_pitch_down_rad": spec.camera.pitch_down_rad,
         "camera_vertical_fov_rad": spec.camera.vertical_fov_rad,
     }
+
+
+def mounted(spec: RobotSpec, camera: CameraMount) -> RobotSpec:
+    """The robot with its camera mounted so; itself if that is its own mount."""
+    return spec if camera == spec.camera else replace(spec, camera=camera)
+
+
+def mount_in(numbers: Mapping[str, Any]) -> CameraMount:
+    """The camera's mount among the numbers of `spec_contract`: that of the bundle.
+
+    Raises:
+        UserError: if a number is missing or impossible.
+    """
+    position, pitch, fov = (
+        _numbers(numbers, name, count, most)
+        for name, count, most in (
+            ("camera_position_m", 3, FARTHEST_MOUNT_M),
+            ("camera_pitch_down_rad", 1, STEEPEST_MOUNT_RAD),
+            ("camera_vertical_fov_rad", 1, WIDEST_FOV_RAD),
+        )
+    )
+    return CameraMount((position[0], position[1], position[2]), pitch[0], fov[0])
+
+
+def _numbers(numbers: Mapping[str, Any], name: str, count: int, most: float) -> list[float]:
+    """Numbers of a contract's `spec`; a field of view is above 0."""
+    value: Any = numbers.get(name)
+    listed: list[Any] = value if isinstance(value, list) else [value]
+    least = 0.01 if name == "camera_vertical_fov_rad" else -most
+    fits = len(listed) == count and all(type(x) in (int, float) for x in listed)
+    if not fits or not all(least <= x <= most for x in listed):
+        raise UserError(f"spec.{name} is {value}, expected {count} of {least:g} to {most:g}")
+    return [float(x) for x in listed]
 
 
 A1 = RobotSpec(

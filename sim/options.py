@@ -9,6 +9,12 @@ from typing import Annotated, ClassVar
 
 from pixelgait.robot.cli.options import Range, Workers
 from pixelgait.robot.errors import UserError
+from pixelgait.robot.spec import (
+    FARTHEST_MOUNT_M,
+    STEEPEST_MOUNT_RAD,
+    WIDEST_FOV_RAD,
+    CameraMount,
+)
 from pixelgait.sim.body.faults import Fault, parse_faults
 from pixelgait.sim.body.randomisation import Randomisation, make_randomisation
 from pixelgait.sim.scenes.registry import MEDIUM, is_graded, make_scene
@@ -53,6 +59,29 @@ class SceneOptions:
             UserError: if it is unknown or unreadable, or options exclude each other.
         """
         return make_scene(self.scene, self.difficulty, self.appearance)
+
+
+Metres = Annotated[float, Range(-FARTHEST_MOUNT_M, FARTHEST_MOUNT_M)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class MountOptions:
+    """The camera's mount."""
+
+    camera: tuple[Metres, Metres, Metres] | None = None
+    """Place of the camera in the base frame: X ahead, Y left, Z up [m]; by default the robot's."""
+    pitch: Annotated[float, Range(-STEEPEST_MOUNT_RAD, STEEPEST_MOUNT_RAD)] | None = None
+    """Pitch of the camera, down [rad]; by default the robot's."""
+    camera_fov: Annotated[float, Range(0.1, WIDEST_FOV_RAD)] | None = None
+    """Vertical field of view of the image [rad]; by default the robot's."""
+
+    def mount(self, usual: CameraMount) -> CameraMount:
+        """The mount of these options; what is not given is as usual."""
+        return CameraMount(
+            usual.position_m if self.camera is None else self.camera,
+            usual.pitch_down_rad if self.pitch is None else self.pitch,
+            usual.vertical_fov_rad if self.camera_fov is None else self.camera_fov,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -57,6 +57,8 @@ NUMBERS = [
     ("pixelgait-profile iap --seconds inf", "--seconds is inf, needs a finite number"),
     ("pixelgait-encoders --size 0", "--size is 0"),
     ("pixelgait-export --low-level walk --out b --seed -1", "--seed is -1"),
+    ("pixelgait-export --low-level walk --out b --pitch 11", "--pitch is 11.0, expected -1.5 to"),
+    ("pixelgait-sim --camera 32 0 48", "--camera is 32.0, expected -2 to 2"),
     ("pixelgait-demo --minutes nan", "--minutes is nan"),
     ("pixelgait-benchmark --at-once 20000", "--at-once is 20000"),
     (f"{TRAIN['walk']} --es.noise 0.0", "--es.noise is 0.0"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from pixelgait.policies.runs.run import CONFIG, GIT, SCENES, Run, load_checkpoin
 from pixelgait.robot.control.low_level import LOW_LEVEL_WEIGHTS, LinearLowLevel
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import read_json
-from pixelgait.robot.spec import A1, RobotSpec, find_robot
+from pixelgait.robot.spec import A1, CameraMount, RobotSpec, find_robot
 from pixelgait.sim.scenes.courses.obstacle_course import ObstacleCourse
 from pixelgait.sim.scenes.registry import moved_scene
 
@@ -52,6 +52,18 @@ def robot_of(folder: Path) -> RobotSpec:
         UserError: if there is no such robot or run.
     """
     return find_robot(str(Run(folder).config.get("robot", A1.name)))
+
+
+def trained_mount(folder: Path, robot: RobotSpec) -> CameraMount:
+    """The camera's mount in a high level's training; the robot's own if it learned on another."""
+    config = Run(folder).config
+    if str(config.get("robot", A1.name)) != robot.name:
+        return robot.camera
+    names = {"position_m": "camera", "pitch_down_rad": "pitch", "vertical_fov_rad": "camera_fov"}
+    given = {field: config.get(name) for field, name in names.items()}
+    if given["position_m"] is not None:
+        given["position_m"] = tuple(given["position_m"])
+    return replace(robot.camera, **{k: v for k, v in given.items() if v is not None})
 
 
 def body_of(folder: Path) -> str:

@@ -54,7 +54,7 @@ from pixelgait.robot.spec import A1, find_robot
 from pixelgait.sim.body.faults import parse_faults, require_camera, require_time
 from pixelgait.sim.body.randomisation import Randomisation, make_randomisation
 from pixelgait.sim.engines.registry import find_simulator, simulators
-from pixelgait.sim.options import SceneOptions, WorkerOptions, check_film
+from pixelgait.sim.options import MountOptions, SceneOptions, WorkerOptions, check_film
 from pixelgait.sim.scenes.registry import is_graded, moved_scene
 from pixelgait.sim.tasks.follow import FollowReward
 from pixelgait.sim.world.seeds import VALIDATION
@@ -195,7 +195,7 @@ class EvolutionConfig(TrainConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
-class CameraConfig(SceneOptions, TrainConfig):
+class CameraConfig(MountOptions, SceneOptions, TrainConfig):
     """Options of the tasks that train a high level."""
 
     level = "high_level"
@@ -245,6 +245,7 @@ class CameraConfig(SceneOptions, TrainConfig):
     def plan(self) -> Plan:
         return replace(
             super().plan(),
+            mount=self.mount(find_robot(self.robot).camera),
             high_level=self.architecture(),
             scene=self.scene,
             difficulty=self.difficulty,

@@ -12,7 +12,7 @@ from pixelgait.robot.cli.options import Count, Range
 from pixelgait.robot.control.low_level import LOW_LEVEL_WEIGHTS
 from pixelgait.robot.control.observation import COLOURS
 from pixelgait.robot.errors import UserError
-from pixelgait.robot.spec import A1, Array, RobotSpec, find_robot
+from pixelgait.robot.spec import A1, Array, CameraMount, RobotSpec, find_robot, mounted
 from pixelgait.sim.body.faults import Fault
 from pixelgait.sim.body.randomisation import Randomisation
 from pixelgait.sim.engines.registry import simulators
@@ -123,6 +123,7 @@ class Plan:
     task: TaskName
     steps: int  # control steps of a training episode
     robot: str = A1.name
+    mount: CameraMount | None = None  # of its camera; None: the robot's own
     body: str = "pybullet"  # a `BodyName`; not used by imitate, which glides
     high_level: Architecture | None = None  # of the tasks with a camera
     scene: str = ObstacleCourse.name  # of the tasks with a camera; the others are on flat ground
@@ -140,7 +141,8 @@ class Plan:
     @property
     def spec(self) -> RobotSpec:
         """The robot that learns."""
-        return find_robot(self.robot)
+        spec = find_robot(self.robot)
+        return spec if self.mount is None else mounted(spec, self.mount)
 
     def simulator(self, seed: int) -> str:
         """Simulator of a seed's episode; in a mixture they alternate."""

@@ -38,7 +38,7 @@ from pixelgait.robot.safety.supervisor import (
     Supervisor,
     sensor_timeouts_of,
 )
-from pixelgait.robot.spec import Array, RobotSpec, find_robot, spec_contract
+from pixelgait.robot.spec import Array, RobotSpec, find_robot, mount_in, mounted, spec_contract
 
 if TYPE_CHECKING:
     import onnxruntime as ort
@@ -184,7 +184,8 @@ class Bundle:
 def load_bundle(name: str | Path, spec: RobotSpec | None = None) -> Bundle:
     """Read and verify a bundle: a folder, or the name of a shipped one.
 
-    `spec` is the robot to run on, by default the one that the contract names.
+    `spec` is the robot to run on, by default the one that the contract names. Its camera is
+    mounted as the contract says.
 
     Raises:
         BundleError: if something in the folder does not fit; names it.
@@ -206,6 +207,7 @@ def _load(folder: Path, spec: RobotSpec | None) -> Bundle:
     spec = spec or find_robot(contract["robot"])
     if contract["robot"] != spec.name:
         raise UserError(f"made for robot '{contract['robot']}', not for '{spec.name}'")
+    spec = mounted(spec, mount_in(contract["spec"]))
     graphs = {name: _open(folder / name) for name in (HIGH_LEVEL, LOW_LEVEL)}
     bundle = Bundle(folder, contract, spec, graphs)
     check_agreement(contract, spec, bundle.image_shape)

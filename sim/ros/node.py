@@ -17,14 +17,14 @@ from pixelgait.robot.cli.options import Range, Seed, check_outputs, parse
 from pixelgait.robot.errors import UserError, run_command
 from pixelgait.robot.files import write_atomic
 from pixelgait.robot.ros.address import Address, Ros2Control, parse_link
-from pixelgait.robot.spec import GO2, RobotSpec, find_robot
+from pixelgait.robot.spec import GO2, RobotSpec, find_robot, mounted
 from pixelgait.robot.unitree.address import LOOPBACK, Go2
 from pixelgait.sim.body.camera import Camera
 from pixelgait.sim.body.faults import parse_faults
 from pixelgait.sim.body.interface import SimulatedBody
 from pixelgait.sim.body.sensors import DriftingOdometry
 from pixelgait.sim.engines.registry import make_body
-from pixelgait.sim.options import SceneOptions, check_film
+from pixelgait.sim.options import MountOptions, SceneOptions, check_film
 from pixelgait.sim.world.seeds import FIRST_EVALUATION_SEED, Stream
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ MAX_LATE_STEPS = 500  # without a warning: the steps of one second
 
 
 @dataclass(frozen=True)
-class SimConfig(SceneOptions):
+class SimConfig(MountOptions, SceneOptions):
     """Simulate a robot in real time behind the topics of a real one.
 
     Publishes joint_states and imu/data at 500 Hz, camera/color/image_raw (rgb8) and
@@ -57,7 +57,7 @@ class SimConfig(SceneOptions):
     faults: tuple[str, ...] = ()
     """Sensor faults, as for pixelgait-eval: joints-spike:at=5,for=1, or mixed. Camera faults act on
     colour images while depth has no subscriber."""
-    camera: Annotated[tuple[int, int], Range(1, 1024)] = (32, 48)
+    image: Annotated[tuple[int, int], Range(1, 1024)] = (32, 48)
     """Height and width of the camera images [pixels]; a policy sees the middle. Rendering more than
     64 x 64 takes longer than a physics step (2 ms)."""
     odom_scale: Annotated[float, Range(0.5, 2.0)] = 1.0
@@ -97,16 +97,17 @@ def run(config: SimConfig) -> None:
     address = parse_link(config.link)
     scene = config.make_scene()
     robot = find_robot(config.robot)
+    robot = mounted(robot, config.mount(robot.camera))
     if isinstance(address, Go2) and address.interface != LOOPBACK and not config.any_interface:
         raise UserError(
             f"--link {config.link}: a real robot may be on {address.interface}, a simulated Go2 "
             f"belongs on {LOOPBACK} (go2:{LOOPBACK}); --any-interface allows it"
         )
-    if isinstance(address, Go2) and robot is not GO2:
+    if isinstance(address, Go2) and robot.name != GO2.name:
         raise UserError(f"--link {config.link} is a Go2's: expected --robot go2, not {robot.name}")
     check_film(config.video)
     check_outputs(("out", config.out and config.out / TRAJECTORY), ("video", config.video))
-    height, width = config.camera
+    height, width = config.image
     camera, faults = Camera(robot.camera, width, height), parse_faults(config.faults)
     body = make_body(config.body, robot, scene, camera=camera, faults=faults)
     with _window(config, robot) as window:

@@ -141,6 +141,22 @@ def test_a_missing_file_is_refused_by_name(copy: Path, file: str) -> None:
         (lambda c: c["spec"]["kp_nm_per_rad"].__setitem__(3, 50.0), r"spec\.kp_nm_per_rad is "),
         (lambda c: c["spec"].update(urdf="go2.urdf"), r"spec\.urdf is go2.urdf, this runtime "),
         (lambda c: c["spec"].pop("swing_sign"), r"key 'spec\.swing_sign' is missing"),
+        (
+            lambda c: c["spec"].update(camera_position_m=[0.2, 0.0]),
+            r"spec\.camera_position_m is \[0\.2, 0\.0\], expected 3 of -2 to 2$",
+        ),
+        (
+            lambda c: c["spec"].update(camera_pitch_down_rad=11),
+            r"spec\.camera_pitch_down_rad is 11, expected 1 of -1\.5 to 1\.5$",
+        ),
+        (
+            lambda c: c["spec"].update(camera_vertical_fov_rad=-1.0),
+            r"spec\.camera_vertical_fov_rad is -1\.0, expected 1 of 0\.01 to 2\.8$",
+        ),
+        (
+            lambda c: c["spec"].pop("camera_pitch_down_rad"),
+            r"spec\.camera_pitch_down_rad is None, expected 1",
+        ),
         (lambda c: c["camera"].update(resize={"rgb8": "nearest"}), r"camera\.resize\.rgb8 is near"),
         (lambda c: c.update(robot="spot"), "unknown robot 'spot'"),
         (lambda c: c.update(schema=2), r"contract\.json: schema 2, this version reads 4$"),
