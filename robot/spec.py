@@ -84,6 +84,9 @@ class RobotSpec:
     load_levers_m: tuple[float, float] = (0.0, 0.0)
     load_lag_s: float = 0.0  # from the gait generator's stance to a leg's
     load_felt_s: float = 0.0  # time constant of the load estimate; 0: none
+    # Speed backwards of the shipped low level's whole steps at no commanded speed: between what was
+    # measured in the two engines (A1: 0.02 and 0.03).
+    creep_m_per_s: float = 0.0
 
 
 def spec_contract(spec: RobotSpec) -> dict[str, Any]:
@@ -173,6 +176,7 @@ A1 = RobotSpec(
     stand_height_m=0.27,  # measured: settles at 0.262 m under the gains above
     # Between the A1's front cameras, on the face of the trunk (URDF trunk box half length 0.134 m).
     camera=CameraMount(position_m=(0.20, 0.0, 0.05), pitch_down_rad=0.2, vertical_fov_rad=1.05),
+    creep_m_per_s=0.018,
 )
 
 MINI_CHEETAH = RobotSpec(
@@ -210,6 +214,7 @@ MINI_CHEETAH = RobotSpec(
     # URDF: all links; thigh 0.062 m beside the abduction's axis, 0.209 m from hip to knee.
     carried_kg=8.852,
     load_levers_m=(0.062, 0.209 * float(np.sin(0.7854))),
+    creep_m_per_s=-0.03,
 )
 
 LAIKAGO = RobotSpec(
@@ -299,6 +304,7 @@ GO2 = RobotSpec(
     load_levers_m=(0.0955, 0.213 * float(np.sin(0.9))),
     load_lag_s=0.05,  # kd / kp; its effect: policies/pretrained/walk-go2
     load_felt_s=1.0,  # assumption: two gait cycles or three
+    creep_m_per_s=0.022,
     # Unitree's own URDF, front_camera_joint; tilt and field of view are those of the A1.
     camera=CameraMount(position_m=(0.327, 0.0, 0.043), pitch_down_rad=0.2, vertical_fov_rad=1.05),
 )

@@ -17,6 +17,7 @@ import numpy as np
 
 from pixelgait.robot.control.controller import STAND, Controller, ControlResult
 from pixelgait.robot.control.gait import lying_pose, standing_targets
+from pixelgait.robot.control.slow_walk import SlowWalk
 from pixelgait.robot.interface import (
     CONTROL_DT_S,
     DRIVER_TIMEOUT_S,
@@ -197,6 +198,7 @@ class Operation:
         needs_goal: bool = False,
     ) -> None:
         self.controller, self.needs_goal = controller, needs_goal
+        self._slow_walk = SlowWalk(controller.supervisor.spec.creep_m_per_s)
         self.supervisor = controller.supervisor
         self.driver_timeout_s = driver_timeout_s
         self.state, self.cause = RobotState.LIMP, "started"
@@ -296,7 +298,9 @@ class Operation:
 
     def _walk(self, inputs: Inputs) -> ControlResult:
         latent = inputs.latent
-        if latent is None and self.needs_goal:
+        if latent is not None:
+            latent = self._slow_walk(latent, float(self.controller.phase[0]))
+        elif self.needs_goal:
             latent = self._set_goal(inputs.commands)
         if latent is None:
             return self.controller.step(inputs.reading, inputs.ages)

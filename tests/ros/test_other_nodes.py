@@ -377,12 +377,13 @@ def test_a_joystick_drives_the_walk_bundle(
     robot.publish_camera = False  # the policy has no camera
     client.wait_for_state("walking")
 
-    def drive(age_s: float) -> None:
+    def drive(age_s: float, speed: float = 0.4, aside: float = 0.0) -> None:
         message = TwistStamped() if stamped else Twist()
         if stamped:
             now = client.node.get_clock().now().nanoseconds - round(age_s * 1e9)
             message.header.stamp = robot.ros2.stamp(now)
-        (message.twist if stamped else message).linear.x = 0.4
+        linear = (message.twist if stamped else message).linear
+        linear.x, linear.y = speed, aside
         publisher.publish(message)
 
     def moving(each: Callable[[], None]) -> float:
@@ -404,6 +405,10 @@ def test_a_joystick_drives_the_walk_bundle(
     drive(0.0)
     assert moving(lambda: drive(0.0)) > 0.2
     client.spin(lambda: drive(0.0) or is_told("follows the newest command"))
+    assert moving(lambda: drive(0.0, speed=0.05)) > 0.2  # steps are whole
+    aside = "but not linear.y 0.30 (it does not walk sideways)"
+    client.spin(lambda: drive(0.0, 0.0, 0.3) or is_told(aside))
+    assert told["cmd_vel"].level == b"\x01"
     client.spin(lambda: is_told(" s old: the robot stands"))
     client.spin_for(1.0)
     assert moving(lambda: None) < 1e-3

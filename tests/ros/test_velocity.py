@@ -30,13 +30,18 @@ class Joystick:
     def create_subscription(self, *_: object, **__: object) -> Wire:
         return self.wire
 
-    def tell(self, speed: float, yaw_rate: float) -> None:
-        """Other components have values that must be ignored."""
+    def tell(
+        self,
+        speed: float,
+        yaw_rate: float,
+        others: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 0.0),
+    ) -> None:
+        """`others` are linear y, z and angular x, y."""
         from geometry_msgs.msg import Twist, TwistStamped
 
         twist = Twist()
-        twist.linear.x, twist.linear.y, twist.linear.z = speed, 0.11, 0.12
-        twist.angular.x, twist.angular.y, twist.angular.z = 0.13, 0.14, yaw_rate
+        twist.linear.x, twist.angular.z = speed, yaw_rate
+        twist.linear.y, twist.linear.z, twist.angular.x, twist.angular.y = others
         self.wire.waiting.append(TwistStamped(twist=twist) if self.stamped else twist)
         self.commands.take()
 
@@ -46,30 +51,56 @@ def joystick(request: pytest.FixtureRequest) -> Joystick:
     return Joystick(request.param)
 
 
+FOLLOWS = "follows the newest command"
+
+
 @pytest.mark.parametrize(
     ("told", "followed"),
     [
         ((0.3, 0.5), (0.3, 0.5)),
         ((0.3, -0.5), (0.3, -0.5)),  # to the right
-        ((5.0, 9.0), (0.6, 1.0)),  # what the low level was trained for
-        ((5.0, -9.0), (0.6, -1.0)),
         ((0.0, 0.2), (0.0, 0.2)),  # a turn on the spot
-        ((-0.2, 0.5), (0.0, 0.5)),
+        ((0.05, 0.0), (0.05, 0.0)),  # slow
+        ((0.6, 1.0), (0.6, 1.0)),  # what the low level was trained for
+        ((0.3, 0.0, (0.005, 0.0, 0.0, -0.005)), (0.3, 0.0)),  # a joystick's noise
     ],
 )
-def test_a_velocity_is_clipped_to_the_low_levels_range(
-    joystick: Joystick, told: tuple[float, float], followed: tuple[float, float]
+def test_a_velocity_within_the_low_levels_range_is_followed(
+    joystick: Joystick, told: tuple[Any, ...], followed: tuple[float, float]
 ) -> None:
     joystick.tell(*told)
     assert commanded(joystick.commands()) == pytest.approx(followed)
-    assert joystick.commands.status() == (True, "follows the newest command")
+    assert joystick.commands.status() == (True, FOLLOWS)
 
 
-def test_a_backward_velocity_is_a_stand(joystick: Joystick) -> None:
-    joystick.tell(0.3, 0.5)
-    joystick.tell(-0.2, 0.0)
-    assert joystick.commands().tolist() == STAND.tolist()
-    assert joystick.commands.status()[0]
+@pytest.mark.parametrize(
+    ("told", "followed", "ignored"),
+    [
+        ((3.0, 0.0), (0.6, 0.0), "linear.x beyond 0.6, it is 3.00"),
+        ((0.0, -9.0), (0.0, -1.0), "angular.z beyond 1.0, it is 9.00"),
+        ((-0.2, 0.0), (0.0, 0.0), "linear.x -0.20 (it does not walk backwards)"),
+        ((-0.2, 0.5), (0.0, 0.5), "linear.x -0.20 (it does not walk backwards)"),
+        (
+            (0.3, 0.0, (0.3, 0.0, 0.0, 0.0)),
+            (0.3, 0.0),
+            "linear.y 0.30 (it does not walk sideways)",
+        ),
+        (
+            (0.0, 0.0, (math.nan, 0.12, 0.13, 0.14)),
+            (0.0, 0.0),
+            "linear.y nan (it does not walk sideways), linear.z 0.12 (it stays on the ground), "
+            "angular.x 0.13 (it does not roll), angular.y 0.14 (it does not pitch)",
+        ),
+    ],
+)
+def test_what_is_not_obeyed_of_a_velocity_is_named(
+    joystick: Joystick, told: tuple[Any, ...], followed: tuple[float, float], ignored: str
+) -> None:
+    joystick.tell(*told)
+    assert commanded(joystick.commands()) == pytest.approx(followed)
+    assert joystick.commands.status() == (False, f"{FOLLOWS}, but not {ignored}")
+    joystick.tell(0.3, 0.0)
+    assert joystick.commands.status() == (True, FOLLOWS)
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
