@@ -18,6 +18,7 @@ COMMANDS = {
     "pixelgait-run": ("pixelgait.robot.ros.run", "ros"),
     "pixelgait-replay": ("pixelgait.robot.recording.replay", "record"),
     "pixelgait-view": ("pixelgait.robot.ros.view", "view"),
+    "pixelgait-house": ("pixelgait.sim.scenes.houses.house_from_mesh", "sim"),
     "pixelgait-sim": ("pixelgait.sim.ros.node", "sim,ros"),
     "pixelgait-benchmark": ("pixelgait.sim.benchmarks.benchmark", "sim"),
     "pixelgait-demo": ("pixelgait.export.demo.command", "demo"),

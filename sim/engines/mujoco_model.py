@@ -13,6 +13,7 @@ from pixelgait.robot.rotation import Quaternion, upright
 from pixelgait.robot.spec import LEGS, Array, RobotSpec
 from pixelgait.sim.body.interface import GRAVITY_Z_M_PER_S2, PHYSICS_DT_S
 from pixelgait.sim.engines.urdf import base_link, simulated_robot
+from pixelgait.sim.world.meshes import as_loaded
 from pixelgait.sim.world.scene import ORIGIN, Box, HeightField, Mesh, Plane, Scene, Shape
 
 SCENE_GROUP, ROBOT_GROUP = 0, 3  # cameras render the scene's group alone
@@ -122,7 +123,7 @@ def _mesh(spec: mujoco.MjSpec, mesh: Mesh) -> str:
     """Add a mesh asset of triangles that need not be closed; returns its name."""
     name = f"mesh-{len(spec.meshes)}"
     inertia = mujoco.mjtMeshInertia.mjMESH_INERTIA_SHELL
-    spec.add_mesh(name=name, file=str(mesh.visual.resolve()), inertia=inertia)
+    spec.add_mesh(name=name, file=str(as_loaded(mesh).visual.resolve()), inertia=inertia)
     return name
 
 

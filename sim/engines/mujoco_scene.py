@@ -24,7 +24,7 @@ from pixelgait.sim.engines.mujoco_model import SCENE_GROUP, scene_geom, wxyz
 from pixelgait.sim.rendering.geometry import FOREIGN, SKY
 from pixelgait.sim.rendering.geometry import Hits as SceneHits
 from pixelgait.sim.rendering.painter import Painter
-from pixelgait.sim.world.meshes import box_uv
+from pixelgait.sim.world.meshes import as_loaded, box_uv
 from pixelgait.sim.world.obstacles import are_obstacles
 from pixelgait.sim.world.scene import ORIGIN, Box, Layout, Mesh, Plane, Pose, Scene, Shape
 from pixelgait.sim.world.texture import CHEQUERS_M, TILE_PIXELS, chequers, tile
@@ -128,8 +128,8 @@ def _paints(model: mujoco.MjModel, shapes: Mapping[int, Shape]) -> list[Paint]:
             covers[geom] = chequers(), CHEQUERS_M
         elif isinstance(shape, Box) and shape.visible and shape.texture is not None:
             covers[geom] = tile(shape.texture), shape.texture.tile_m
-        elif isinstance(shape, Mesh) and shape.texture is not None:
-            meshes.append(MeshTexture(model, geom, shape.texture))
+        elif isinstance(shape, Mesh) and (texture := as_loaded(shape).texture) is not None:
+            meshes.append(MeshTexture(model, geom, texture))
     tiles = [TiledTextures.of(model.ngeom, covers)] if covers else []
     return [*tiles, *meshes]
 

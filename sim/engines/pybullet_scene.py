@@ -19,7 +19,7 @@ from pixelgait.sim.engines.pybullet_client import pybullet
 from pixelgait.sim.rendering.geometry import FOREIGN, SKY, Hits, View
 from pixelgait.sim.rendering.painter import Painter
 from pixelgait.sim.world.appearance import LIGHT
-from pixelgait.sim.world.meshes import TRIANGLES, box_corners, box_uv
+from pixelgait.sim.world.meshes import TRIANGLES, as_loaded, box_corners, box_uv
 from pixelgait.sim.world.obstacles import are_obstacles, is_above_ground
 from pixelgait.sim.world.scene import ORIGIN, Box, HeightField, Layout, Mesh, Pose, Scene, Shape
 from pixelgait.sim.world.texture import Texture, tile
@@ -222,7 +222,7 @@ class PyBulletScene:
         return body
 
     def _mesh(self, mesh: Mesh) -> int:
-        client = self.client
+        client, mesh = self.client, as_loaded(mesh)
         try:
             shape = pybullet.createCollisionShape(
                 pybullet.GEOM_MESH,

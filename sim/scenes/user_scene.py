@@ -15,7 +15,7 @@ from typing import get_args
 import numpy as np
 
 from pixelgait.robot.errors import UserError
-from pixelgait.sim.world.meshes import check_faces, is_picture
+from pixelgait.sim.world.meshes import is_picture, is_rewritten, obj_corners, rewritten
 from pixelgait.sim.world.obstacles import box_at, box_at_start, has_support
 from pixelgait.sim.world.scene import Box, HeightField, Layout, Mesh, Pose, Scene, Shape
 from pixelgait.sim.world.texture import Texture
@@ -114,10 +114,15 @@ def _mesh_problems(mesh: Mesh) -> Iterator[str]:
             yield f"{file!r} of a Mesh, expected the Path of a file"
     if mesh.texture is not None and not is_picture(mesh.texture):
         yield f"{mesh.texture} of a Mesh is not a picture"
+    if mesh.texture is not None and mesh.visual.suffix.lower() != ".obj":
+        yield f"a texture with {mesh.visual}, expected None: only OBJ files take one"
     try:
-        check_faces(mesh.visual)
-        check_faces(mesh.collision)
-    except ValueError as error:
+        for file, texture in ((mesh.visual, mesh.texture), (mesh.collision, Path())):
+            if is_rewritten(file, texture):
+                rewritten(file)
+            else:
+                obj_corners(file)
+    except (ValueError, UserError) as error:
         yield str(error)
 
 

@@ -1,13 +1,20 @@
-"""Triangle meshes: faces of textured boxes, and checks of OBJ files and pictures."""
+"""Meshes: faces of textured boxes, and files of triangles as simulators load them."""
 
 from __future__ import annotations
 
+import re
+import tempfile
+from dataclasses import replace
+from functools import cache, lru_cache
+from itertools import pairwise
 from pathlib import Path
 
 import cv2
 import numpy as np
 
 from pixelgait.robot.spec import Array
+from pixelgait.sim.world.scene import Mesh
+from pixelgait.sim.world.triangles import obj_bytes, read_triangles
 
 CORNERS = np.array(((-1, -1), (1, -1), (1, 1), (-1, 1)))  # of a face, in order
 TWO_TRIANGLES = np.array(((0, 1, 2), (0, 2, 3)))
@@ -36,29 +43,88 @@ def box_uv(local: Array, normals: Array) -> Array:
     return np.take_along_axis(local, along, axis=1)
 
 
-def check_faces(path: Path) -> None:
-    """Check the faces of an OBJ file: PyBullet crashes on a vertex that does not exist.
+def obj_corners(path: Path) -> Array:
+    """Corners (n, 3, 3) of an OBJ file's triangles; larger faces are cut into triangles.
 
     Raises:
-        ValueError: if a face has such a vertex, or there is no face.
+        ValueError: if a face has a vertex that does not exist, at which PyBullet crashes, or there
+            is no face, or a vertex without three coordinates.
     """
-    vertices, highest = 0, 0
-    has_faces = False
+    vertices: list[str] = []
+    faces: list[tuple[int, int, int]] = []
+    highest = 0
     with path.open(errors="replace") as lines:
         for line in lines:
             if line.startswith("v "):
-                vertices += 1
+                vertices.append(line[2:])
             elif line.startswith("f "):
-                has_faces = True
                 corners = _corners(path, line)
                 highest = max([highest, *corners])
-                missing = [n for n in corners if n == 0 or n < -vertices]  # -1 is the last so far
+                missing = [n for n in corners if n == 0 or n < -len(vertices)]  # -1 is the last
                 if missing:
                     raise ValueError(f"{path}: a face with vertex {missing[0]}")
-    if not has_faces:
+                indices = [n - 1 if n > 0 else len(vertices) + n for n in corners]
+                faces += [(indices[0], one, two) for one, two in pairwise(indices[1:])]
+    if not faces:
         raise ValueError(f"{path} has no faces, expected an OBJ mesh")
-    if highest > vertices:
-        raise ValueError(f"{path}: a face with vertex {highest} of {vertices}")
+    if highest > len(vertices):
+        raise ValueError(f"{path}: a face with vertex {highest} of {len(vertices)}")
+    try:
+        numbers = np.fromstring(" ".join(vertices), sep=" ")  # with colours, six a vertex
+    except ValueError:
+        numbers = np.zeros(0)
+    if len(numbers) % len(vertices) or len(numbers) < 3 * len(vertices):
+        raise ValueError(f"{path}: a vertex without three numbers")
+    points = numbers.reshape(len(vertices), -1)[:, :3]
+    return np.asarray(points[np.array(faces)])
+
+
+def as_loaded(mesh: Mesh) -> Mesh:
+    """A mesh as simulators load it: OBJ files with one material each, and a picture.
+
+    Files of another format, and OBJ files of several materials without a given texture, are
+    rewritten to temporary ones, once a process.
+
+    Raises:
+        UserError: if a file cannot be read.
+    """
+    if is_rewritten(mesh.visual, mesh.texture):
+        visual, texture = rewritten(mesh.visual)
+        mesh = replace(mesh, visual=visual, texture=texture)
+    if mesh.collision.suffix.lower() != ".obj":
+        mesh = replace(mesh, collision=rewritten(mesh.collision)[0])
+    return mesh
+
+
+def is_rewritten(visual: Path, texture: Path | None) -> bool:
+    """Whether a mesh's file is rewritten for the simulators."""
+    if visual.suffix.lower() != ".obj":
+        return True
+    return texture is None and len(set(re.findall(rb"(?m)^usemtl .*$", visual.read_bytes()))) > 1
+
+
+def rewritten(path: Path) -> tuple[Path, Path]:
+    """A mesh's file as a temporary OBJ file of one material, and its picture.
+
+    Raises:
+        UserError: if the file cannot be read.
+    """
+    return _rewritten(path.resolve(), path.stat().st_mtime_ns)
+
+
+@lru_cache(maxsize=64)
+def _rewritten(path: Path, _changed: int) -> tuple[Path, Path]:
+    triangles = read_triangles(path)
+    folder = Path(tempfile.mkdtemp(dir=_temporary_folder().name))
+    mesh, picture = folder / "mesh.obj", folder / "texture.png"
+    mesh.write_bytes(obj_bytes(triangles, "mesh.mtl"))
+    cv2.imwrite(str(picture), triangles.picture[:, :, ::-1])
+    return mesh, picture
+
+
+@cache
+def _temporary_folder() -> tempfile.TemporaryDirectory[str]:
+    return tempfile.TemporaryDirectory(prefix="pixelgait-meshes-")  # until the process ends
 
 
 def is_picture(path: Path) -> bool:

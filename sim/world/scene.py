@@ -84,14 +84,17 @@ class HeightField:
 
 @dataclass(frozen=True, slots=True)
 class Mesh:
-    """Triangles from OBJ files in metres, z up, also concave.
+    """Triangles from files, also concave.
 
-    MuJoCo and gliding robots collide with invisible `boxes` instead, with poses in the world.
+    OBJ, STL and PLY files are in metres, z up; glTF and COLLADA say their own frame. An OBJ file of
+    several materials without a texture, and files of other formats, bring their own colours; see
+    `pixelgait.sim.world.triangles`. MuJoCo and gliding robots collide with invisible `boxes`
+    instead, with poses in the world.
     """
 
     visual: Path
     collision: Path
-    texture: Path | None  # None: white
+    texture: Path | None  # None: the file's own colours; white in an OBJ file of one material
     boxes: Sequence[Box]
     friction: float = FRICTION
 

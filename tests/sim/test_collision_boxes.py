@@ -165,6 +165,9 @@ def test_every_floor_has_its_own_collision_boxes(house: Path, tmp_path: Path) ->
         (tmp_path / path.name).write_bytes(path.read_bytes())
     (tmp_path / "floor_trav_0.png").rename(tmp_path / "floor_trav_1.png")
     (tmp_path / "floors.txt").write_text("0.0\n3.0\n")
+    with (tmp_path / "mesh_z_up.obj").open("a") as mesh:
+        mesh.writelines(f"v {x} {y} 3\n" for x, y in ((-6, -6), (6, -6), (6, 6), (-6, 6)))
+        mesh.write("f -4 -3 -2 -1\n")
     hall = np.zeros((1200, 1200), dtype=np.uint8)
     hall[500:700, 50:1150] = hall[50:1150, 500:700] = 255
     cv2.imwrite(str(tmp_path / "floor_trav_0.png"), hall)

@@ -2,8 +2,9 @@
 
 A folder has the layout of iGibson's data set (its `docs/dataset.md`): `mesh_z_up.obj`, its .mtl and
 texture, optionally `mesh_z_up_downsampled.obj` for contacts, `floors.txt` with one height a line,
-and a map `floor_trav_N.png` for each floor. The data sets' licences forbid redistribution;
-`pixelgait.sim.scenes.houses.write_house` writes generated houses in the same layout.
+and a map `floor_trav_N.png` for each floor. Instead of OBJ the mesh may have another format. The
+data sets' licences forbid redistribution; `pixelgait.sim.scenes.houses.write_house` writes
+generated houses in the same layout, and `pixelgait-house` any mesh.
 
 The walls of all floors are in a scene at once: floors must be further apart than a robot is high.
 """
@@ -20,17 +21,22 @@ from numpy.typing import NDArray
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.spec import Array
 from pixelgait.sim.scenes.houses.indoor import Indoor
-from pixelgait.sim.world.meshes import check_faces, is_picture
+from pixelgait.sim.world.mesh_maps import Fit, fit
+from pixelgait.sim.world.meshes import is_picture, is_rewritten, obj_corners, rewritten
 from pixelgait.sim.world.scene import STORE, Box, Layout, Mesh, Pose
 from pixelgait.sim.world.traversability import PIXEL_M, TraversabilityMap
+from pixelgait.sim.world.triangles import FORMATS, TO_Z_UP
 
 FINEST_CELL_PIXELS = 2  # as fine as `TraversabilityMap`; or coarser by powers of two
 MAX_BOXES = 1000  # of a floor; that many nearly double the time of a physics step
 HEIGHT_M = 1.0  # higher than a robot, lower than the next storey
 UNSEEN = (1.0, 1.0, 1.0)
+GOOD, CLEARLY_BETTER = 0.4, 0.7  # of `Fit`; assumption: maps drawn of meshes have 0.97 and more
 
 CellRectangle = tuple[int, int, int, int]  # first row, first column, rows and columns' ends
 MESH, DOWNSAMPLED, FLOORS = "mesh_z_up.obj", "mesh_z_up_downsampled.obj", "floors.txt"
+# Other frames that are tried on a mesh that does not fit its map: [m] in a unit, upward axis.
+UNITS = {"metres": 1.0, "centimetres": 0.01, "millimetres": 0.001, "inches": 0.0254, "feet": 0.3048}
 MAP = "floor_trav_{}.png"  # of a floor, counted from 0
 # Height of an invisible level floor above the bumpy one of the scan, as in iGibson.
 LEVEL_M = 0.02
@@ -48,21 +54,27 @@ class Gibson(Indoor):
         Raises:
             UserError: if a file is missing or cannot be read.
         """
-        mesh, downsampled = folder / MESH, folder / DOWNSAMPLED
+        if folder.is_file():
+            raise UserError(f"scene gibson: {folder} is a file; {remedy(folder)}")
+        mesh = _mesh_file(folder)
         for path in (folder, mesh, folder / FLOORS):
             if not path.exists():
                 raise UserError(f"scene gibson: {path} is missing")
+        downsampled = folder / DOWNSAMPLED
         collision = downsampled if downsampled.exists() else mesh
-        for path in {mesh, collision}:
-            _check_faces(path)
+        corners = _corners(mesh)
+        if collision != mesh:
+            _corners(collision)
         self.floors: list[tuple[float, TraversabilityMap]] = []  # heights [m], maps
         boxes: list[Box] = []
         for i, height in enumerate(_heights(folder / FLOORS)):
             path = folder / MAP.format(i)
             image = _image(path)
+            _check_fit(mesh, corners, path, image, height)
             self.floors.append((height, _walk_map(path, image)))
             boxes += collision_boxes(image, height + LEVEL_M)
-        self.fixed = (Mesh(mesh, collision, _texture(mesh), boxes),)
+        texture = None if is_rewritten(mesh, None) else _texture(mesh)
+        self.fixed = (Mesh(mesh, collision, texture, boxes),)
         half_m = max(walk_map.size_m[0] for _, walk_map in self.floors) / 2.0
         floor = Box(STORE, (half_m, half_m, SLAB_HALF_M), (1.0, 1.0, 1.0), visible=False)
         self.movable = (self.mark, floor)
@@ -75,11 +87,71 @@ class Gibson(Indoor):
         return Layout(start, (mark, Pose(0.0, 0.0, level - SLAB_HALF_M)))
 
 
-def _check_faces(path: Path) -> None:
+def remedy(mesh: Path, *options: str) -> str:
+    """What makes a house of a mesh."""
+    return " ".join(("pixelgait-house", str(mesh), *options, "--out HOUSE makes a house of it"))
+
+
+def _mesh_file(folder: Path) -> Path:
+    """The mesh in a folder: `MESH`, or of another format."""
+    mesh = folder / MESH
+    others = (mesh.with_suffix(suffix) for suffix in FORMATS)
+    return next((path for path in others if path.exists()), mesh)
+
+
+def _corners(path: Path) -> Array:
+    """Corners (n, 3, 3) of a mesh's triangles [m].
+
+    Raises:
+        UserError: if it cannot be read.
+    """
     try:
-        check_faces(path)
-    except ValueError as error:
+        return obj_corners(path if path.suffix == ".obj" else rewritten(path)[0])
+    except (ValueError, UserError) as error:
         raise UserError(f"scene gibson: {error}") from None
+
+
+def _check_fit(
+    mesh: Path, corners: Array, path: Path, image: NDArray[np.uint8], floor_m: float
+) -> None:
+    """Check that a mesh fits a map by its floor, or that no other units or axis fit better.
+
+    Walls may be elsewhere than on the map, which may have been painted.
+
+    Raises:
+        UserError: otherwise, with the remedy.
+    """
+    found = fit(corners, image, floor_m)
+    if found.least > GOOD:
+        return
+    better = _better_frame(mesh, corners, image, floor_m)
+    if found.floor > GOOD and better is None:
+        return
+    raise UserError(
+        f"scene gibson: {mesh.name} does not fit {path.name}: {found.floor:.0%} of its white area "
+        f"is a free floor at {floor_m:g} m, {found.edge:.0%} of its border has a wall; "
+        f"{better or 'another house, or its origin is not in the middle of the map?'}"
+    )
+
+
+def _better_frame(
+    mesh: Path, corners: Array, image: NDArray[np.uint8], floor_m: float
+) -> str | None:
+    """The frame in which a mesh would fit a map, and what to do."""
+    fits: dict[tuple[str, str], Fit] = {
+        (unit, up): fit(corners @ turn.T * metres, image, floor_m)
+        for up, turn in TO_Z_UP.items()
+        for unit, metres in UNITS.items()
+    }
+    (unit, up), best = max(fits.items(), key=lambda each: each[1].least)
+    if best.least < CLEARLY_BETTER:
+        return None
+    return f"it would in {unit}, {up} up: {remedy(mesh, *_options(UNITS[unit], up))}"
+
+
+def _options(metres: float, up: str) -> list[str]:
+    scale = [] if metres == 1.0 else ["--scale", f"{metres:g}"]
+    return scale if up == "z" else [*scale, "--up", up]
 
 
 def _texture(mesh: Path) -> Path | None:
