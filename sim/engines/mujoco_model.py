@@ -12,7 +12,8 @@ from pixelgait.robot.errors import UserError
 from pixelgait.robot.rotation import Quaternion, upright
 from pixelgait.robot.spec import LEGS, Array, RobotSpec
 from pixelgait.sim.body.interface import GRAVITY_Z_M_PER_S2, PHYSICS_DT_S
-from pixelgait.sim.engines.urdf import base_link, simulated_robot
+from pixelgait.sim.engines.urdf import find_urdf, simulated_robot
+from pixelgait.sim.engines.urdf_tree import base_link
 from pixelgait.sim.world.meshes import as_loaded
 from pixelgait.sim.world.scene import ORIGIN, Box, HeightField, Mesh, Plane, Scene, Shape
 
@@ -29,12 +30,16 @@ def compile_model(robot: RobotSpec, scene: Scene, *, foot_sensors: bool = False)
     With `foot_sensors` its sensor data is the input of `read_feet`.
 
     Raises:
-        UserError: if MuJoCo cannot compile a shape of the scene.
+        UserError: if MuJoCo cannot read the URDF, or compile a shape of the scene.
     """
     root, _ = simulated_robot(robot)
     friction = _foot_friction(root, robot)
     _prepare(root)
-    spec = mujoco.MjSpec.from_string(ElementTree.tostring(root, encoding="unicode"))
+    try:
+        spec = mujoco.MjSpec.from_string(ElementTree.tostring(root, encoding="unicode"))
+    except ValueError as error:
+        reason = " ".join(str(error).split())
+        raise UserError(f"{find_urdf(robot)}: MuJoCo cannot read it ({reason})") from None
     for geom in spec.geoms:
         bone = geom.contype == 0
         geom.group = SCENE_GROUP if bone else ROBOT_GROUP

@@ -20,7 +20,7 @@ from pixelgait.sim.body.legged_body import LeggedBody
 from pixelgait.sim.body.randomisation import Randomisation, Sample
 from pixelgait.sim.engines.pybullet_client import pybullet
 from pixelgait.sim.engines.pybullet_scene import PyBulletScene
-from pixelgait.sim.engines.urdf import find_urdf, simulated_robot
+from pixelgait.sim.engines.urdf import find_urdf, read_urdf, simulated_robot
 from pixelgait.sim.world.scene import FRICTION, Scene
 
 
@@ -226,13 +226,16 @@ def load_robot(spec: RobotSpec, client: int, urdf: Path | None = None) -> tuple[
     Raises:
         UserError: if PyBullet cannot load it, as without its meshes.
     """
-    file = str(urdf or find_urdf(spec))
+    if urdf is None:
+        with temporary_file(ElementTree.tostring(read_urdf(spec)), ".urdf") as file:
+            return load_robot(spec, client, file)
     try:
         robot = pybullet.loadURDF(
-            file, flags=pybullet.URDF_USE_INERTIA_FROM_FILE, physicsClientId=client
+            str(urdf), flags=pybullet.URDF_USE_INERTIA_FROM_FILE, physicsClientId=client
         )
     except pybullet.error:
-        raise UserError(f"{file}: PyBullet cannot load it; are its meshes there?") from None
+        where = find_urdf(spec)
+        raise UserError(f"{where}: PyBullet cannot load it; are its meshes there?") from None
     count = pybullet.getNumJoints(robot, physicsClientId=client)
     info = [pybullet.getJointInfo(robot, j, physicsClientId=client) for j in range(count)]
     index = {row[1].decode(): row[0] for row in info}

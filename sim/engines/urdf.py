@@ -14,6 +14,7 @@ import pybullet_data
 
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.spec import RobotSpec
+from pixelgait.sim.engines.urdf_tree import UrdfTree, drop_world
 
 EXAMPLE_ROBOT_DATA = "example-robot-data"  # distribution on PyPI
 PACKAGE = "package://"  # ROS's, before the name of a package
@@ -27,6 +28,9 @@ BONE_COLOUR = (0.2, 0.2, 0.2)
 # Largest friction of feet: the maximum of randomised robots (`Randomisation.friction`); rubber on
 # dry concrete has 1.0. A Mini Cheetah's URDF has 3, with which no gait was learned.
 MOST_FRICTION = 1.25
+# Differences between a URDF and a specification that are no other robot's: assumptions. Makers'
+# URDFs of an A1 differ by 3 mm in the place of the hips.
+LEG_TOLERANCE_M, LIMIT_TOLERANCE_RAD = 0.03, 0.1
 # Row, column and attribute of a URDF's inertia tensor.
 INERTIA = [(i, j, f"i{'xyz'[i]}{'xyz'[j]}") for i in range(3) for j in range(i, 3)]
 
@@ -34,7 +38,6 @@ INERTIA = [(i, j, f"i{'xyz'[i]}{'xyz'[j]}") for i in range(3) for j in range(i, 
 def simulated_robot(spec: RobotSpec) -> tuple[Element, list[str]]:
     """The URDF of a robot prepared for simulators, and the names of its visible links.
 
-    * Meshes have absolute paths.
     * The camera has a housing that collides.
     * Legs are drawn as two bones each: their meshes would take PyBullet's renderer 22 ms per image.
     * Feet have no `spinning_friction`: with the lever of a Mini Cheetah's URDF (0.3 m) or a
@@ -43,12 +46,10 @@ def simulated_robot(spec: RobotSpec) -> tuple[Element, list[str]]:
     * Impossible inertias, as of a Mini Cheetah's thighs, are corrected: PyBullet would ignore them.
 
     Raises:
-        UserError: if it is no URDF, or another robot's; see also `find_urdf` and `find_mesh`.
+        UserError: as `read_urdf`.
     """
-    urdf = find_urdf(spec)
-    root = _parsed(urdf, spec)
-    for mesh in root.iter("mesh"):
-        mesh.set("filename", str(find_mesh(urdf, mesh.get("filename", ""))))
+    root = read_urdf(spec)
+    tree = UrdfTree(root)
     links = {link.get("name", ""): link for link in root.iterfind("link")}
     for link in links.values():
         for visual in link.findall("visual"):
@@ -60,33 +61,82 @@ def simulated_robot(spec: RobotSpec) -> tuple[Element, list[str]]:
             friction.set("value", str(min(float(friction.get("value", "nan")), MOST_FRICTION)))
     for inertia in root.iter("inertia"):
         _make_possible(inertia)
-    joints = {joint.get("name"): joint for joint in root.iterfind("joint")}
-    parents = {_link(joint, "child"): joint for joint in joints.values()}
-    _shape(
-        links[base_link(root)], "collision", spec.camera.position_m, "sphere", radius=f"{HOUSING_M}"
-    )
+    base = links[tree.base]
+    _shape(base, "collision", spec.camera.position_m, "sphere", radius=f"{HOUSING_M}")
     seen = []
     for hip, knee, foot in zip(
         spec.joint_names[1::3], spec.joint_names[2::3], spec.foot_links, strict=True
     ):
-        for upper, lower in ((joints[hip], joints[knee]), (joints[knee], parents[foot])):
-            name = _link(upper, "child")
-            _bone(links[name], lower)
+        thigh, shank = tree.joints[hip].child, tree.joints[knee].child
+        for name, end in ((thigh, tree.joints[knee]), (shank, tree.above[foot])):
+            _bone(links[name], tree.reach(name, end))
             seen.append(name)
     return root, seen
 
 
-def _parsed(urdf: Path, spec: RobotSpec) -> Element:
-    """The root of a URDF that has the joints and feet of the robot."""
-    try:
-        root = ElementTree.parse(urdf).getroot()
-    except ElementTree.ParseError as error:
-        raise UserError(f"{urdf} is not a URDF: {error}") from None
+def read_urdf(spec: RobotSpec) -> Element:
+    """The URDF of a robot, with absolute paths of meshes, without a `world` above its base.
+
+    Raises:
+        UserError: if it is no URDF, or another robot's; see also `find_urdf` and `find_mesh`.
+    """
+    urdf = find_urdf(spec)
+    root = parse_urdf(urdf)
     named = {each.get("name") for kind in ("joint", "link") for each in root.iterfind(kind)}
     missing = [name for name in (*spec.joint_names, *spec.foot_links) if name not in named]
     if missing:
         raise UserError(f"{urdf}: no {', '.join(missing)}, which a {spec.name} has")
+    _check_robot(urdf, UrdfTree(root), spec)
     return root
+
+
+def parse_urdf(urdf: Path) -> Element:
+    """The root of a URDF file, as `read_urdf`.
+
+    Raises:
+        UserError: if it is no URDF.
+    """
+    try:
+        root = ElementTree.parse(urdf).getroot()
+        drop_world(root)
+        UrdfTree(root)  # its numbers can be read
+    except (ElementTree.ParseError, ValueError, AssertionError, StopIteration) as error:
+        raise UserError(f"{urdf} is not a URDF: {error}") from None
+    for mesh in root.iter("mesh"):
+        mesh.set("filename", str(find_mesh(urdf, mesh.get("filename", ""))))
+    return root
+
+
+def _check_robot(urdf: Path, tree: UrdfTree, spec: RobotSpec) -> None:
+    """Check that legs and limits are those of the specification.
+
+    Otherwise a robot would fall without a word: by knees that turn the other way, or by limits
+    that hold a joint back.
+    """
+    pose = dict(zip(spec.joint_names, spec.default_pose_rad.tolist(), strict=True))
+    hips = spec.joint_names[1::3]
+    for foot, hip, (x, y) in zip(spec.foot_links, hips, spec.feet_m.tolist(), strict=True):
+        there = tree.place(foot, pose)
+        depth = float(tree.place(tree.joints[hip].child, pose)[2] - there[2])
+        found, stated = (*there[:2].tolist(), depth), (x, y, spec.leg_length_m)
+        if max(abs(a - b) for a, b in zip(found, stated, strict=True)) > LEG_TOLERANCE_M:
+            raise UserError(
+                f"{urdf}: as robot {spec.name} stands, {foot} is at {found[0]:.2f}, "
+                f"{found[1]:.2f} m and {depth:.2f} m below its hip, expected {x:.2f}, {y:.2f} and "
+                f"{spec.leg_length_m:.2f} m: another robot, or a joint that turns the other way"
+            )
+    limits = zip(spec.joint_names, spec.joint_lower_rad, spec.joint_upper_rad, strict=True)
+    for name, lower, upper in limits:
+        joint = tree.joints[name]
+        if joint.kind != "revolute" or joint.lower_rad is None or joint.upper_rad is None:
+            continue
+        if joint.lower_rad > lower + LIMIT_TOLERANCE_RAD or (
+            joint.upper_rad < upper - LIMIT_TOLERANCE_RAD
+        ):
+            raise UserError(
+                f"{urdf}: {name} turns from {joint.lower_rad:g} to {joint.upper_rad:g} rad, "
+                f"robot {spec.name} from {lower:g} to {upper:g} rad"
+            )
 
 
 def _make_possible(inertia: Element) -> None:
@@ -103,17 +153,9 @@ def _make_possible(inertia: Element) -> None:
         inertia.set(name, repr(float(limited[row, column])))
 
 
-def base_link(root: Element) -> str:
-    """The root link of a URDF."""
-    children = {_link(joint, "child") for joint in root.iterfind("joint")}
-    return next(
-        name for link in root.iterfind("link") if (name := link.get("name", "")) not in children
-    )
-
-
-def _bone(link: Element, joint: Element) -> None:
-    """Draw a link as a box from its origin to the joint at its end."""
-    x, y, z = end = [float(value) for value in _origin(joint).split()]
+def _bone(link: Element, end: list[float]) -> None:
+    """Draw a link as a box from its origin to the joint at its end (3,) [m]."""
+    x, y, z = end
     middle = (x / 2.0, y / 2.0, z / 2.0)
     size = f"{BONE_M} {BONE_M} {math.hypot(*end)}"
     turn = (0.0, math.atan2(math.hypot(x, y), z), math.atan2(y, x))  # its z axis along the bone
@@ -135,17 +177,6 @@ def _shape(
     SubElement(element, "origin", xyz=" ".join(map(str, position)), rpy=" ".join(map(str, turn)))
     SubElement(SubElement(element, "geometry"), kind, size)
     return element
-
-
-def _link(joint: Element, which: str) -> str:
-    found = joint.find(which)
-    assert found is not None  # URDF demands it
-    return found.get("link", "")
-
-
-def _origin(joint: Element) -> str:
-    found = joint.find("origin")
-    return "0 0 0" if found is None else found.get("xyz", "0 0 0")
 
 
 def find_urdf(spec: RobotSpec) -> Path:
