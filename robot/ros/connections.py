@@ -16,6 +16,7 @@ from pixelgait.robot.ros.commands.services import OperatorServices
 from pixelgait.robot.ros.common import ros2
 from pixelgait.robot.ros.common.static_transforms import StaticTransforms
 from pixelgait.robot.ros.common.topic_names import ODOMETRY, TOPICS
+from pixelgait.robot.ros.links.battery import BatteryPublisher
 from pixelgait.robot.ros.links.camera import CameraTopics
 from pixelgait.robot.ros.links.link import Driver, RosLink
 from pixelgait.robot.ros.links.topic_driver import CommandTopic, TopicDriver
@@ -27,10 +28,13 @@ from pixelgait.robot.ros.parameters import (
     NodeOptions,
     Parameters,
 )
+from pixelgait.robot.runtime.power import PowerWatch
 from pixelgait.robot.runtime.state_machine import Operator
+from pixelgait.robot.spec import Array
 from pixelgait.robot.unitree.address import Go2
 
 MOUNT_WAIT_S = 1.0  # for known publishers of camera_info, /tf_static; some stay silent; assumption
+STEERS = "its sticks steer, until R2 + A or pixelgait/walk"
 UNKNOWN_NAME = "_NODE_NAME_UNKNOWN_"  # rclpy's, for a node whose publishers are known first
 MAX_UNKNOWN_NAME_CHECKS = 10  # before a node without a known name is reported
 
@@ -71,6 +75,12 @@ class Connections:
         shadow = CommandTopic(node, bundle.spec, ros2.SHADOW_COMMAND) if dry_run else None
         self.link = RosLink(node, driver, camera, shadow)
         self.link.also_take.append(services.take_stop)
+        self._operator = services.operator
+        self.power = PowerWatch(services.operator, driver.power, lambda: parameters.checks_power)
+        self.link.also_take.append(self.power.update)
+        self._battery = None
+        if isinstance(options.address, Go2):
+            self._battery = BatteryPublisher(node)
         topics = tuple(name for name in self.link.sensors if name in TOPICS)
         # Without cmd_vel, which a joystick and a planner often share.
         self._other_nodes = OtherNodes(node, topics, None if dry_run else driver.commands)
@@ -104,7 +114,8 @@ class Connections:
         """Check the camera, find the IMU's mount, take over the motors; before anything moves.
 
         Raises:
-            UserError: the camera does not fit the policy, or see `Driver.take_motors`.
+            UserError: the camera does not fit the policy, a robot that would stand up by itself
+                has an empty battery or hot motors, or see `Driver.take_motors`.
         """
         deadline = time.monotonic() + MOUNT_WAIT_S
         self.check_camera()
@@ -113,7 +124,19 @@ class Connections:
             self._transforms.take()
             self.check_camera()
         self._imu_mount = self.link.driver.mount_imu(self._transforms)
+        self.power.check(time.monotonic())
+        if self._operator.auto and self.power.unfit is not None:
+            raise UserError(self.power.unfit)  # it would lie there without an operator
         self.link.take_motors(stop)
+
+    def steering(self) -> Array | None:
+        """Latent command (2,) of the remote control while it steers; None while it does not."""
+        return self.link.driver.remote_command() if self._operator.commands.steered else None
+
+    def publish_battery(self) -> None:
+        """Publish the battery of a robot whose link is no topic."""
+        if self._battery is not None:
+            self._battery.publish(self.link.driver.power())
 
     def check_camera(self) -> None:
         """Raise a UserError if lens or mount of the camera do not fit the policy."""
@@ -133,10 +156,10 @@ class Connections:
         return self._transforms.pending() or (lens is not None and lens.pending())
 
     def unchecked(self) -> list[str]:
-        """What to say about the IMU's mount, and why lens or mount of the camera are not checked;
-        nothing about a camera that is not to be checked.
+        """What to say about the IMU's mount and the robot's driver, and why lens or mount of the
+        camera are not checked; nothing about a camera that is not to be checked.
         """
-        found = [self._imu_mount]
+        found = [self._imu_mount, *self.link.driver.notes()]
         if self._camera is not None and self._parameters.checks_camera:
             camera, lens, mount = self._camera
             found += [lens.unknown(), mount.unknown(camera.frames)]
@@ -145,6 +168,8 @@ class Connections:
     def statuses(self) -> dict[str, tuple[bool, str]]:
         """For the diagnostics of goal and cmd_vel: whether all is well, and a description."""
         statuses = {}
+        if self._operator.commands.steered:
+            statuses["remote"] = True, STEERS
         if self.goal is not None:
             statuses["goal"] = self.goal.status()
         if self.pilot is not None:
@@ -165,6 +190,8 @@ class Connections:
     def close(self) -> None:
         """Unsubscribe, then disconnect from the robot."""
         self._sensor_node.destroy_node()
+        if self._battery is not None:
+            self._battery.close()
         self.link.close()
 
 
@@ -188,8 +215,9 @@ def _driver(
 
 def _go2(address: Go2, node: Any, bundle: Bundle, operator: Operator) -> Driver:
     """The driver of a Go2, whose remote control is an operator, too."""
-    from pixelgait.robot.unitree import driver as go2
+    from pixelgait.robot.unitree import remote as go2
     from pixelgait.robot.unitree.dds import Bus
+    from pixelgait.robot.unitree.driver import Go2Driver
 
     commands = {
         go2.STOP: lambda: operator.emergency_stop("remote control"),
@@ -200,7 +228,8 @@ def _go2(address: Go2, node: Any, bundle: Bundle, operator: Operator) -> Driver:
     }
     bus = Bus(address)
     try:
-        return go2.Go2Driver(bus, bundle.spec, partial(ros2.now_s, node), go2.Remote(commands))
+        remote = go2.Remote(commands, operator.steer)
+        return Go2Driver(bus, bundle.spec, partial(ros2.now_s, node), remote)
     except BaseException:  # a process can open a domain only once
         bus.close()
         raise

@@ -209,6 +209,7 @@ class ControllerNode(LifecycleNode):
                 driver_timeout_s=self.parameters.seconds(DRIVER_TIMEOUT),
                 needs_goal=self.connections.goal is not None,
                 pilot=self.connections.pilot,
+                steering=self.connections.steering,
                 keep_bytes=MAX_DECISION_BYTES if self.options.out else 0,
                 record=None if recorder is None else recorder.step,
                 admit=self.connections.admit,
@@ -308,7 +309,10 @@ class ControllerNode(LifecycleNode):
         self._diagnosed_s = time.monotonic()
         link = self.connections.link if self.connections else None
         commands = self.connections.statuses() if self.connections else {}
-        self._diagnostics.publish(self.loop, link, self.fault, commands)
-        self._status.motor_warning(link.driver.motor_warning() if link else None)
+        power = self.connections.power if self.connections else None
+        self._diagnostics.publish(self.loop, link, power, self.fault, commands)
+        self._status.motor_warning(power.warning() if power else None)
+        if self.connections is not None:
+            self.connections.publish_battery()
         if self.loop is not None:
             self._latency.publish(self.loop.profiler)

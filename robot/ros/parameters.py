@@ -67,6 +67,7 @@ class NodeOptions:
 DRIVER_TIMEOUT, VELOCITY_TIMEOUT = "driver_timeout_s", "cmd_vel_timeout_s"
 STAMPED = "enable_stamped_cmd_vel"  # Nav2's name
 CHECKS_CAMERA, BASE_FRAME = "check_camera", "base_frame"
+CHECKS_POWER = "check_power"
 VELOCITY_TIMEOUT_S = 0.5  # Nav2's
 ODOMETRY_TIMEOUT, GOAL_TIMEOUT = "odom_timeout_s", "goal_timeout_s"
 GOAL_TIMEOUT_S = 60.0  # a path around walls may lead no nearer for 30 m; assumption
@@ -102,6 +103,9 @@ class Parameters:
         checks = ParameterDescriptor(
             description="Refuse a camera whose camera_info or mount does not fit the policy."
         )
+        power = ParameterDescriptor(
+            description="Lie down, and do not stand up, with an empty battery or hot motors."
+        )
         base = described(
             description="The robot's base frame, of odom's poses and the camera's mount."
         )
@@ -109,6 +113,7 @@ class Parameters:
             given = node.declare_parameter("bundle", bundle, fixed).value
             node.declare_parameter(STAMPED, False, stamped)
             node.declare_parameter(CHECKS_CAMERA, True, checks)
+            node.declare_parameter(CHECKS_POWER, True, power)
             node.declare_parameter(BASE_FRAME, "base_link", base)
             for topic, sensor in self._sensors.items():
                 for (level, follows), seconds in zip(
@@ -157,6 +162,11 @@ class Parameters:
         return bool(self._node.get_parameter(CHECKS_CAMERA).value)
 
     @property
+    def checks_power(self) -> bool:
+        """Whether an empty battery or hot motors keep the robot down; from any thread."""
+        return self._checks_power
+
+    @property
     def base_frame(self) -> str:
         """The base frame, in which the contract gives the camera's mount."""
         return str(self._node.get_parameter(BASE_FRAME).value)
@@ -182,6 +192,7 @@ class Parameters:
         self._changed()
 
     def _read(self) -> None:
+        self._checks_power = bool(self._node.get_parameter(CHECKS_POWER).value)
         for topic in self._sensors:
             self.sensor_timeouts[topic] = SensorTimeouts(*self._ages(topic).values())
         if ros2.DEPTH in self._sensors:

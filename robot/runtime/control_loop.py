@@ -86,6 +86,8 @@ class LoopOptions:
     driver_timeout_s: float = DRIVER_TIMEOUT_S  # initial value; the loop's attribute may be set
     needs_goal: bool = False  # stand until the operator sets a goal
     pilot: Callable[[], Array] | None = None  # latent commands (2,) that replace the high level
+    # Latent command (2,) of a remote control that steers, instead of both; None: it does not.
+    steering: Callable[[], Array | None] = lambda: None
     keep_bytes: int = MAX_DECISION_BYTES  # of the decision log
     record: Callable[[ControlStep], None] | None = None  # called after every step
     # Called once all sensors send, before anything moves, with the event that ends the loop.
@@ -244,7 +246,9 @@ class ControlLoop:
             self.profiler.sensor_age[sensor].record(round((now - stamp) * 1e9))
         self.profiler.lap("read")
         gap_s, self._late_s = max(self._late_s, elapsed_s() - self._sent_s), 0.0
-        latent = self.options.pilot() if self.options.pilot else None
+        latent = self.options.steering()
+        if latent is None and self.options.pilot is not None:
+            latent = self.options.pilot()
         inputs = Inputs(reading, self.link.ages(), self.operator.commands, gap_s, latent)
         self._apply_settings()
         return inputs

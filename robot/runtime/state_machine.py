@@ -64,6 +64,8 @@ class OperatorCommands:
     stop: str | None = None
     goal_position: tuple[float, float] | None = None  # x, y [m] in the odometry's frame
     goal_number: int = 0  # changes with each goal, even if the position does not
+    because: str = "ordered"  # cause of lying down
+    steered: bool = False  # while it walks: by a remote control, not by policy or cmd_vel
 
 
 class Operator:
@@ -80,6 +82,7 @@ class Operator:
         self.auto, self.first = auto, first
         self.commands = OperatorCommands()
         self.state: RobotState | None = None  # set by the control loop; None: there is none
+        self.unfit: str | None = None  # why the robot must not stand, see `keep_down`
         self._numbers = count(1)  # of goals; continues after a stop
         self._lock = threading.RLock()
 
@@ -107,13 +110,31 @@ class Operator:
         return self._command(RobotState.READY, "standing up")
 
     def walk(self) -> tuple[bool, str]:
-        """Let the policy walk; the robot must stand."""
+        """Let the policy walk, also instead of a remote control; the robot must stand."""
         allowed = (RobotState.READY, RobotState.WALKING, RobotState.STANDING_UP)
-        return self._command(RobotState.WALKING, "walking", allowed)
+        return self._command(RobotState.WALKING, "walking", allowed, steered=False)
+
+    def steer(self) -> None:
+        """Let the remote control steer a robot that walks, until `walk`; the goal is kept."""
+        if self.state is RobotState.WALKING and not self.commands.steered:
+            with self._lock:
+                self.commands = replace(self.commands, steered=True)
 
     def lie_down(self) -> tuple[bool, str]:
         """Fold the legs, then damp; the goal is void."""
         return self._command(RobotState.LIMP, "lying down", goal_position=None)
+
+    def keep_down(self, reason: str | None) -> None:
+        """Lie down, and do not stand up, for this reason, as an empty battery; None: it may stand.
+
+        The goal is void.
+        """
+        with self._lock:
+            self.unfit = reason
+            if reason is not None and self.commands.wanted is not RobotState.LIMP:
+                self.commands = replace(
+                    self.commands, wanted=RobotState.LIMP, goal_position=None, because=reason
+                )
 
     def go_to(self, goal_position: tuple[float, float] | None) -> tuple[bool, str]:
         """Set the goal position x, y [m] in the odometry's frame; None: stand."""
@@ -166,7 +187,9 @@ class Operator:
                 return False, "the node is not active"
             if self.state not in allowed_in:
                 return False, f"the robot is {self.state.value}"
-            self.commands = replace(before, wanted=wanted, **changes)
+            if self.unfit is not None and wanted is not RobotState.LIMP:
+                return False, self.unfit
+            self.commands = replace(before, wanted=wanted, because="ordered", **changes)
         return True, answer
 
 
@@ -212,6 +235,7 @@ class Operation:
         self._stiff_steps = 0  # since it began to stand up
         self._rest_steps = 0  # until it may stand up
         self._goal_number = 0  # of the controller's goal
+        self._commanded = False  # whether the last step had a latent command that was given
 
     def step(self, inputs: Inputs) -> ControlResult:
         """Execute a control step; after a `supervisor.fault` all commands damp."""
@@ -270,7 +294,7 @@ class Operation:
                 self._enter(RobotState.LIMP, "lies")
         elif wanted is RobotState.LIMP:
             self._from = self._last
-            self._enter(RobotState.LYING_DOWN, "ordered")
+            self._enter(RobotState.LYING_DOWN, commands.because)
         elif state is RobotState.STANDING_UP:
             self._check_the_stand(reading)
         elif wanted is RobotState.WALKING and state is RobotState.READY:
@@ -297,7 +321,9 @@ class Operation:
             self.state, self.cause, self._steps = state, cause, 0
 
     def _walk(self, inputs: Inputs) -> ControlResult:
-        latent = inputs.latent
+        latent, before, self._commanded = inputs.latent, self._commanded, inputs.latent is not None
+        if before and latent is None:
+            self.controller.go_to(None)  # after a remote control the policy decides anew
         if latent is not None:
             latent = self._slow_walk(latent, float(self.controller.phase[0]))
         elif self.needs_goal:

@@ -37,6 +37,11 @@ class Go2:
         """Whether the robot may be real: simulated ones are in another domain."""
         return self.domain == DOMAIN
 
+    @property
+    def simulated(self) -> bool:
+        """Whether it can only be a simulator: no robot is on this computer's loopback interface."""
+        return self.interface == LOOPBACK and not self.hardware
+
 
 def parse_go2(text: str, interface: str, domain: str = "") -> Go2:
     """The address of an interface and an optional domain; `text` is the value of --link.

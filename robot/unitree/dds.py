@@ -92,6 +92,7 @@ class Bus:
     """
 
     def __init__(self, address: Go2) -> None:
+        self.address = address
         lo = address.interface == LOOPBACK
         general = _GENERAL.format(address.interface, _NO_MULTICAST if lo else "")
         settings = f"<Domain Id='any'>{general}{_LOCAL_PEER if lo else ''}</Domain>"
@@ -116,6 +117,11 @@ class Bus:
     def reader(self, name: str, kind: Any, quality: Qos | None = None) -> DataReader[Any]:
         """A reader with Cyclone's default QoS, as on the robot, unless another is given."""
         return DataReader(self._participant, self.topic(name, kind), quality)
+
+    def other_participants(self) -> int:
+        """Number of the domain's participants besides this one."""
+        known = BuiltinDataReader(self._participant, BuiltinTopicDcpsParticipant)
+        return max(0, len(known.read(N=MAX_PARTICIPANTS)) - 1)
 
     def writers(self, reader: DataReader[Any]) -> list[str]:
         """The processes of this reader's writers, by name where they publish one."""

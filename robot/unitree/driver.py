@@ -1,4 +1,4 @@
-"""Driver of a Unitree Go2 over its own DDS: rt/lowstate in, rt/lowcmd out; remote, clock."""
+"""Driver of a Unitree Go2 over its own DDS: rt/lowstate in, rt/lowcmd out; clock."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ import numpy as np
 from cyclonedds.core import Policy, Qos
 
 from pixelgait.robot.interface import Image, JointCommand, Reading
+from pixelgait.robot.runtime.power import PowerState
 from pixelgait.robot.safety.sensor_age import Freshness
 from pixelgait.robot.spec import Array, RobotSpec
 from pixelgait.robot.unitree import messages as go2
-from pixelgait.robot.unitree.address import SENSOR
+from pixelgait.robot.unitree.address import LOOPBACK, SENSOR
 from pixelgait.robot.unitree.dds import Bus, newest, sample_type
+from pixelgait.robot.unitree.remote import Remote
 from pixelgait.robot.unitree.sender import COMMAND, CommandSender
 from pixelgait.robot.unitree.services import MotorHandover
 
@@ -24,14 +26,9 @@ MANY_RESTARTS = 3  # more than while one node receives: two robots, or a recordi
 DISCOVERY_S = 0.3  # of other writers; the vendor's programs listen for 0.2 s
 WITHOUT_OWN = Qos(Policy.IgnoreLocal.Participant)  # does not receive this process's commands
 XYZW = (1, 2, 3, 0)  # order of a quaternion w x y z
-# Limits of warnings; motors of a standing robot have 30 to 50 deg C. Assumptions.
-LOW_PERCENT, HOT_DEG_C = 20, 70
-# Buttons of the remote control, bits of `wireless_remote`.
-R1, L1, START, SELECT, R2, L2, F1, F2 = (1 << bit for bit in range(8))
-A, B, X, Y, UP, RIGHT, DOWN, LEFT = (1 << bit for bit in range(8, 16))
-# As in the vendor's programs for policies (unitree_rl_mjlab), where they have one.
-STOP, ARM, STAND_UP, WALK, LIE_DOWN = L2 | B, START, L2 | UP, R2 | A, L2 | DOWN
 DRIFT = 2e-4  # relative drift of two cheap quartz clocks
+# The same of a simulator: unitree_mujoco's tick is simulated time, which may be slower by half.
+SIMULATED_DRIFT = 0.5
 RESTART_S = 1.0  # a tick that goes back by more means that the robot was restarted
 
 
@@ -48,7 +45,8 @@ class TickClock:
     message.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, drift: float = DRIFT) -> None:
+        self._drift = drift
         self.forget()
 
     def forget(self) -> None:
@@ -69,7 +67,7 @@ class TickClock:
     def _age_s(self, tick: int, raw_s: float) -> float:
         delay_s = raw_s - tick / 1e3
         went_back = self._tick is not None and (tick - self._tick) / 1e3 < -RESTART_S
-        grown_s = self._offset_s + DRIFT * (raw_s - self._received_s)
+        grown_s = self._offset_s + self._drift * (raw_s - self._received_s)
         first = self._tick is None or went_back
         self.restarts += went_back
         self._offset_s = delay_s if first else min(delay_s, grown_s)
@@ -102,7 +100,10 @@ class Go2Driver:
         self._foreign = bus.reader(COMMAND, sample_type(go2.LOW_CMD), WITHOUT_OWN)
         self._handover = MotorHandover(bus, spec, self._take_angles, self._other_writers)
         self._sender = CommandSender(bus, spec)
-        self._clock, self._freshness = TickClock(), Freshness(SENSOR)
+        self._simulated = bus.address.simulated
+        self._clock = TickClock(SIMULATED_DRIFT if self._simulated else DRIFT)
+        self._freshness = Freshness(SENSOR)
+        self._unusual: dict[str, None] = {}  # notes, in order
         self.received: dict[str, int] = {SENSOR: 0}
         self._state: go2.Record | None = None
         self._stamp_s = 0.0
@@ -177,14 +178,28 @@ class Go2Driver:
         if state is None:
             return
         self.received[SENSOR] += 1
-        if go2.checksum(state) != state["crc"]:
+        unsigned = self._simulated and not state["crc"]
+        if unsigned:
+            self._unusual[f"{SENSOR} has no checksum: taken from a simulator on {LOOPBACK}"] = None
+        elif go2.checksum(state) != state["crc"]:
             self._freshness.warning = "what arrives has a wrong checksum"
             return
         raw_s, now_s = self._raw_s(), self._now_s()
-        stamp_s = self._clock.stamp_s(int(state["tick"]), raw_s, now_s)
+        stamp_s = self._stamp_s_of(int(state["tick"]), raw_s, now_s)
         if self._freshness.arrived(stamp_s, now_s, time.monotonic()):
             self._state, self._stamp_s = state, stamp_s
             self._remote.update(state["wireless_remote"].tobytes())
+
+    def _stamp_s_of(self, tick: int, raw_s: float, now_s: float) -> float:
+        """Stamp [s] of a state; its arrival, if a simulator does not count ticks."""
+        if not (self._simulated and tick == 0):
+            return self._clock.stamp_s(tick, raw_s, now_s)
+        self._unusual[f"{SENSOR} has no tick: its age is counted from its arrival"] = None
+        return now_s
+
+    def notes(self) -> list[str]:
+        """What is accepted from a simulator alone."""
+        return [*self._unusual, *self._handover.notes]
 
     def forget(self) -> None:
         self._freshness.forget()
@@ -220,7 +235,17 @@ class Go2Driver:
         return {SENSOR: self._freshness.age_s(time.monotonic())}
 
     def warnings(self) -> dict[str, str]:
+        if not self.received[SENSOR]:
+            return {SENSOR: self._absence()}
         return {SENSOR: self._freshness.warning} if self._freshness.warning else {}
+
+    def _absence(self) -> str:
+        """What the wire tells about a robot that never sent."""
+        others, address = self._bus.other_participants(), self._bus.address
+        found = f"{others or 'no other'} DDS participants on {address.interface}"
+        if address.simulated:
+            return f"{found}, none is a simulated Go2"
+        return f"{found}, none writes {STATE}: cable, 192.168.123.x, or no Go2 EDU"
 
     def stamps(self) -> dict[str, float]:
         return {SENSOR: self._stamp_s}
@@ -239,17 +264,22 @@ class Go2Driver:
             "late_commands": f"{self._sender.pace()['late']:.0f}",
         }
 
-    def motor_warning(self) -> str | None:
-        """A warning about a low battery, a hot motor, or both; None if all is well."""
-        if self._state is None:
+    def power(self) -> PowerState | None:
+        """Battery and hottest motor; a simulator may leave them at 0, which counts as unknown."""
+        if (state := self._state) is None:
             return None
-        found, joints = [], self._spec.joint_names
-        if (charge := int(self._state["bms_state"]["soc"])) < LOW_PERCENT:
-            found.append(f"battery at {charge} %")
-        heats = self._state["motor_state"]["temperature"][: len(joints)]
-        if (heat := int(heats.max())) >= HOT_DEG_C:
-            found.append(f"{joints[int(heats.argmax())]} has {heat} deg C")
-        return ", ".join(found) or None
+        heats = state["motor_state"]["temperature"][: len(self._spec.joint_names)]
+        volts = float(state["power_v"])
+        return PowerState(
+            float(state["bms_state"]["soc"]) if volts > 0.0 else None,
+            volts or None,
+            self._spec.joint_names[int(heats.argmax())],
+            float(heats.max()) or None,
+        )
+
+    def remote_command(self) -> Array:
+        """Latent command (2,) of the remote's sticks."""
+        return self._remote.latent()
 
     def pace(self) -> Mapping[str, float]:
         """Counts of due and late commands at 500 Hz."""
@@ -258,22 +288,3 @@ class Go2Driver:
     def send(self, command: JointCommand) -> None:
         """Send a command, see `CommandSender.send`; raises a UserError if that fails."""
         self._sender.send(command)
-
-
-class Remote:
-    """Remote control: calls a command when its buttons go down, whatever else is pressed.
-
-    The stop is repeated while its buttons are held.
-    """
-
-    def __init__(self, commands: Mapping[int, Callable[[], object]]) -> None:
-        self._commands = commands
-        self._pressed = 0
-
-    def update(self, data: bytes) -> None:
-        """Process the 40 bytes `wireless_remote` of a state."""
-        pressed, before = int.from_bytes(data[2:4], "little"), self._pressed
-        self._pressed = pressed
-        for buttons, command in self._commands.items():
-            if pressed & buttons == buttons and (buttons == STOP or before & buttons != buttons):
-                command()

@@ -25,6 +25,7 @@ MODULE = "unitree_api.msg.dds_"
 SWITCHER, SPORT = "motion_switcher", "sport"
 CHECK_MODE, SELECT_MODE, RELEASE_MODE = 1001, 1002, 1003
 STAND_DOWN = 1005  # of sport, the robot's own program
+NO_LOW_LEVEL = "motor commands need a Go2 EDU with firmware 1.0.24 or newer"
 BUSY, THERE_ALREADY = 7002, 7004  # of the switcher; the second also for a wrong name
 ANSWER_S = 10.0  # the vendor's samples wait 5 to 10 s
 AGAIN_S = 0.5  # a request before the service was discovered is lost
@@ -36,6 +37,8 @@ KNEES = slice(2, None, 3)  # of the joints
 POLL_S = 0.3  # between two checks for other writers; assumption
 ALONE_S = 15.0  # for other writers to disappear; a killed one stays visible for 10 s
 DOWN_S = 5.0  # for the robot's own program to lay it down after it has agreed; assumption
+# Until a simulator's motion switcher was discovered, if it has one: up to 2.6 s on loopback.
+SWITCHER_S = 3.0
 SETTLE_S = 0.5  # from folded legs to the ground; assumption
 
 
@@ -75,9 +78,17 @@ class Client:
 
     def __init__(self, bus: Bus, service: str) -> None:
         requests, responses = topics(service)
-        self.service = service
+        self.service, self._bus = service, bus
         self._requests = bus.writer(requests, Request)
         self._responses = bus.reader(responses, Response)
+
+    def answers(self, timeout_s: float, stop: Event) -> bool:
+        """Whether the service is there, within this time [s]."""
+        deadline = time.monotonic() + timeout_s
+        while not self._bus.writers(self._responses):
+            if time.monotonic() > deadline or stop.wait(AGAIN_S / 10.0):
+                return False
+        return True
 
     def call(
         self,
@@ -137,6 +148,10 @@ class MotionSwitcher:
     def __init__(self, bus: Bus) -> None:
         self._client = Client(bus, SWITCHER)
         self.released: str | None = None  # the program that had the motors
+
+    def exists(self, stop: Event) -> bool:
+        """Whether there is a motion switcher: unitree_mujoco has none."""
+        return self._client.answers(SWITCHER_S, stop)
 
     def mode(self, stop: Event = NEVER) -> str:
         """The program that has the motors; empty if none has.
@@ -198,6 +213,7 @@ class MotorHandover:
     ) -> None:
         self._bus, self._spec, self._angles, self._others = bus, spec, angles, others
         self._switcher: MotionSwitcher | None = None
+        self.notes: list[str] = []  # for the log
 
     def take(self, stop: Event) -> None:
         """Wait until neither the robot's own programs nor another writer have the motors.
@@ -207,8 +223,12 @@ class MotorHandover:
                 another process keeps commanding it, or `stop` was set first.
         """
         self._switcher = switcher = self._switcher or MotionSwitcher(self._bus)
+        self.notes = []
+        free = self._bus.address.simulated and not switcher.exists(stop)
+        if free:
+            self.notes.append(f"there is no {SWITCHER}: the motors of a simulator are free")
         deadline = time.monotonic() + ALONE_S
-        while (name := switcher.mode(stop)) or (others := self._others()):
+        while (name := "" if free else self._mode(switcher, stop)) or (others := self._others()):
             if name:
                 self._lay_down(name, stop)
                 switcher.release(stop)
@@ -217,6 +237,15 @@ class MotorHandover:
                 raise UserError(others)
             else:
                 stop.wait(POLL_S)
+
+    def _mode(self, switcher: MotionSwitcher, stop: Event) -> str:
+        """See `MotionSwitcher.mode`; a robot that does not answer may have no low level."""
+        try:
+            return switcher.mode(stop)
+        except UserError as error:
+            if stop.is_set():
+                raise
+            raise UserError(f"{error}: {NO_LOW_LEVEL}") from None
 
     def give_back(self) -> None:
         """Give the motors back to the program that had them.

@@ -50,6 +50,8 @@ class Go2Wire:
     commands with values that are not finite; the robot's reaction to these is not published.
     """
 
+    services = (SWITCHER, SPORT)
+
     def __init__(self, bus: Bus, spec: RobotSpec) -> None:
         self._bus, self._spec = bus, spec
         self._states, self._commands = sample_type(go2.LOW_STATE), sample_type(go2.LOW_CMD)
@@ -58,10 +60,10 @@ class Go2Wire:
         self._reader = self._bus.reader(COMMAND, self._commands)
         self._services = {
             name: (self._bus.reader(asked, Request), self._bus.writer(answered, Response))
-            for name in (SWITCHER, SPORT)
+            for name in self.services
             for asked, answered in (topics(name),)
         }
-        self._assign_motors(OWN_PROGRAM)
+        self._assign_motors(OWN_PROGRAM if self.services else "")
         self._down = 0  # steps since the request to lie down; 0 while it stands
         self.refused = 0  # number of dropped commands
         self._began_s, self._steps = raw_s(), 0

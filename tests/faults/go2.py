@@ -16,7 +16,7 @@ from pixelgait.robot.bundle import Bundle
 from pixelgait.robot.ros.address import parse_link
 from pixelgait.robot.ros.common.discovery import OwnDomain
 from pixelgait.robot.unitree import messages as go2
-from pixelgait.robot.unitree.driver import STOP
+from pixelgait.robot.unitree.remote import STOP
 from tests.faults.driver import ReceivedCommand
 from tests.faults.observer import CommandMonitor, order, stopped_for
 from tests.faults.trial import (
@@ -48,10 +48,34 @@ while True:
     time.sleep(float(sys.argv[2]))
     writer.write(kind(go2.Codec(go2.LOW_CMD).new()))
 """
+# As unitree_mujoco: without services. Its C++ bridge (cpp) has simulated time as tick; its Python
+# bridge (python) neither tick nor checksum. Neither reports a battery.
+MUJOCO = """
+import sys
+from pixelgait.robot.unitree import messages as go2
+from pixelgait.sim.ros import node
+from pixelgait.sim.ros import go2 as standin
+
+bridge = sys.argv.pop(1)
+
+class Bridge(standin.Go2Wire):
+    services = ()
+
+    def _write(self, record):
+        record["bms_state"]["soc"] = record["power_v"] = 0
+        record["motor_state"]["temperature"] = 0
+        record["tick"] = self._steps * 2 if bridge == "cpp" else 0
+        record["crc"] = go2.checksum(record) if bridge == "cpp" else 0
+        self._writer.write(self._states(record))
+
+standin.Go2Wire = Bridge
+node.main()
+"""
 # The simulated robot with states altered by lines on standard input, as "buttons 4". With "stubborn
 # 1" the robot's own program keeps the motors: the motion switcher answers with an error.
 BENT = """
 import sys, threading
+import numpy as np
 from pixelgait.robot.unitree import messages as go2
 from pixelgait.robot.unitree.services import RELEASE_MODE
 from pixelgait.sim.ros import node
@@ -59,6 +83,7 @@ from pixelgait.sim.ros import go2 as standin
 
 class Bent(standin.Go2Wire):
     buttons, charge, heat, damage, nan, silent, stubborn = 0, 80, 30, 0, 0, 0, 0
+    ahead, right = 0, 0  # deflections of sticks, percent
 
     def _answer(self, service, api, parameter):
         if self.stubborn and api == RELEASE_MODE:
@@ -69,6 +94,8 @@ class Bent(standin.Go2Wire):
         if self.silent:
             return
         record["wireless_remote"][2:4] = list(self.buttons.to_bytes(2, "little"))
+        sticks = np.array((self.right, 0, 0, self.ahead), "<f4") / 100
+        record["wireless_remote"][8:24] = list(sticks.tobytes())
         record["bms_state"]["soc"], record["motor_state"]["temperature"][4] = self.charge, self.heat
         if self.nan:
             record["motor_state"]["q"][1] = float("nan")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable
@@ -20,17 +21,23 @@ from pixelgait.robot.spec import GO2
 from pixelgait.robot.unitree import driver as driver_module
 from pixelgait.robot.unitree import messages as go2
 from pixelgait.robot.unitree import sender, services
-from pixelgait.robot.unitree.driver import Go2Driver, Remote
+from pixelgait.robot.unitree.address import Go2
+from pixelgait.robot.unitree.driver import Go2Driver
+from pixelgait.robot.unitree.remote import Remote
 from pixelgait.robot.unitree.services import MotorHandover
 
 STIFF = JointCommand(0.0, GO2.default_pose_rad, GO2.kp_nm_per_rad, GO2.kd_nms_per_rad, np.zeros(12))
 SAID = r"a command on rt/lowcmd could not be sent: \[DDS_RETCODE_TIMEOUT\] A timeout has .*again"
 
 
+ROBOT, SIMULATOR = Go2("eth0", 0), Go2("lo", 1)
+
+
 class FakeBus:
     """Receives commands; the next `fails` writes fail, of all threads or of the repeating one."""
 
-    def __init__(self) -> None:
+    def __init__(self, address: Go2 = ROBOT) -> None:
+        self.address = address
         self.sent: list[tuple[float, bool]] = []  # monotonic [s], stiff
         self.fails = 0
         self.repeated_alone = False
@@ -94,6 +101,8 @@ def wait_for(condition: Callable[[], object]) -> None:
 
 class AnsweringBus:
     """A service that accepts every request and answers `data`."""
+
+    address = ROBOT
 
     def __init__(self, data: str) -> None:
         self.data = data
@@ -195,7 +204,11 @@ def test_an_error_before_the_motors_are_taken_again_is_no_fault(
 class HeardRobot:
     """A Go2 driver that receives a state every 10 ms, on fake clocks [s since the start]."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, rate: float = 1.0) -> None:
+    def __init__(
+        self, monkeypatch: pytest.MonkeyPatch, rate: float = 1.0, address: Go2 = ROBOT
+    ) -> None:
+        self.counts, self.signs = True, True  # ticks, checksums
+        self.simulated_s = 1.0  # a second
         self.true_s = self.delay_s = 0.0
         self.set_s = 1.7e9  # of the wall clock, whose `rate` the monotonic clock shares
         self.rate = rate
@@ -207,15 +220,16 @@ class HeardRobot:
         monkeypatch.setattr(driver_module, "time", fake)
         raw_s = lambda: 800.0 + self.true_s  # noqa: E731
         now_s = lambda: self.set_s + self.rate * self.true_s  # noqa: E731
-        bus: Any = FakeBus()
+        bus: Any = FakeBus(address)
         self.driver = Go2Driver(bus, GO2, now_s, Remote({}), raw_s)
 
     def run(self, seconds: float) -> None:
         for _ in range(round(100 * seconds)):
             self.true_s += 0.01
             measured_s = self.true_s - self.delay_s - self.stopped_s
-            self._state["tick"] = 50_000 + round(1e3 * measured_s)
-            self._state["crc"] = go2.checksum(self._state)
+            tick = 50_000 + round(1e3 * self.simulated_s * measured_s)
+            self._state["tick"] = tick if self.counts else 0
+            self._state["crc"] = go2.checksum(self._state) if self.signs else 0
             self.driver.take()
             self.oldest_s = max(self.oldest_s, self.driver.ages()["lowstate"])
 
@@ -253,6 +267,36 @@ def test_delayed_states_have_the_age_of_their_delay(monkeypatch: pytest.MonkeyPa
     assert robot.driver.ages()["lowstate"] == pytest.approx(0.2, rel=0.12)
 
 
+def test_states_without_tick_and_checksum_are_taken_from_a_simulator_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As those of unitree_mujoco's Python bridge, which fills neither."""
+    for address, age_s in ((SIMULATOR, 0.0), (ROBOT, math.inf), (Go2("lo", 0), math.inf)):
+        robot = HeardRobot(monkeypatch, address=address)
+        robot.counts = robot.signs = False
+        robot.run(1.0)
+        assert robot.driver.ages() == {"lowstate": pytest.approx(age_s)}
+        notes = [
+            "lowstate has no checksum: taken from a simulator on lo",
+            "lowstate has no tick: its age is counted from its arrival",
+        ]
+        assert robot.driver.notes() == (notes if address == SIMULATOR else [])
+    robot = HeardRobot(monkeypatch, address=SIMULATOR)
+    robot.signs = False
+    robot.run(1.0)
+    robot.true_s += 0.2  # silent since
+    assert robot.driver.ages()["lowstate"] == pytest.approx(0.2)
+
+
+def test_simulated_time_may_pass_more_slowly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a busy computer: a robot's tick would count as more and more late."""
+    for address, oldest_s in ((SIMULATOR, 0.01), (ROBOT, 2.0)):
+        robot = HeardRobot(monkeypatch, address=address)
+        robot.simulated_s = 0.6
+        robot.run(10.0)
+        assert (robot.oldest_s < oldest_s) == (address == SIMULATOR)
+
+
 def test_activation_resets_the_tick_clock(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -272,6 +316,8 @@ class SwitcherBus(AnsweringBus):
 
     So often it answers that it is `busy`. Its program lays the robot down when told to.
     """
+
+    address = ROBOT
 
     def __init__(self, lost: bool = False, busy: int = 0) -> None:
         super().__init__("")

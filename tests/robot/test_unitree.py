@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import os
 import socket
+import struct
 import threading
 import time
 from collections.abc import Iterator
@@ -16,6 +18,7 @@ from cyclonedds.domain import DomainParticipant
 from cyclonedds.pub import DataWriter
 from cyclonedds.topic import Topic
 
+from pixelgait.robot.control.controller import commanded
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.ros.address import Ros2Control, Topics, parse_link
 from pixelgait.robot.runtime.state_machine import Operator, RobotState
@@ -25,18 +28,8 @@ from pixelgait.robot.unitree import driver as driver_module
 from pixelgait.robot.unitree import messages as go2
 from pixelgait.robot.unitree.address import Go2
 from pixelgait.robot.unitree.dds import Bus, idl_type, sample_type
-from pixelgait.robot.unitree.driver import (
-    L2,
-    STAND_UP,
-    STOP,
-    UP,
-    WITHOUT_OWN,
-    A,
-    B,
-    Go2Driver,
-    Remote,
-    TickClock,
-)
+from pixelgait.robot.unitree.driver import WITHOUT_OWN, Go2Driver, TickClock
+from pixelgait.robot.unitree.remote import L2, STAND_UP, STOP, UP, WALK, A, B, Remote
 from pixelgait.robot.unitree.services import SELECT_MODE, SWITCHER, Client, Request, Response
 from pixelgait.sim.ros.go2 import Go2Wire, motor_command
 
@@ -290,6 +283,53 @@ def test_the_remote_commands_once_per_press_but_repeats_a_held_stop() -> None:
     for buttons in (0, L2, L2 | B, L2 | B | A, L2, L2 | B, 0, UP, L2 | UP):
         remote.update(bytes(2) + buttons.to_bytes(2, "little") + bytes(36))
     assert heard == ["stop", "stop", "stop", "up"]
+
+
+def sticks(ahead: float = 0.0, right: float = 0.0, buttons: int = 0) -> bytes:
+    """The remote's bytes; deflections are -1 to 1."""
+    return struct.pack("<2xHfffff16x", buttons, 0.0, right, 0.0, 0.0, ahead)
+
+
+@pytest.mark.parametrize(
+    ("ahead", "right", "speed", "yaw_rate"),
+    [
+        (1.0, 0.0, 0.6, 0.0),
+        (0.55, 0.0, 0.3, 0.0),
+        (0.0, 1.0, 0.0, -1.0),
+        (0.0, -0.55, 0.0, 0.5),
+        (0.09, -0.09, 0.0, 0.0),  # at rest
+        (-1.0, 0.0, 0.0, 0.0),  # not backwards
+        (7.0, math.nan, 0.6, 0.0),
+    ],
+)
+def test_the_sticks_are_a_velocity_command_within_the_limits_of_the_contract(
+    ahead: float, right: float, speed: float, yaw_rate: float
+) -> None:
+    remote = Remote({})
+    remote.update(sticks(ahead, right))
+    assert commanded(remote.latent()) == pytest.approx((speed, yaw_rate), abs=1e-6)
+
+
+def test_a_deflected_stick_takes_over_until_an_order_to_walk() -> None:
+    operator = Operator(first=(1.0, 2.0))
+    remote = Remote({WALK: operator.walk}, operator.steer)
+    operator.begin()
+    operator.state = RobotState.LIMP
+    assert operator.arm()[0]
+    operator.state = RobotState.READY
+    remote.update(sticks(ahead=1.0))
+    assert not operator.commands.steered  # it does not walk
+    remote.update(sticks(buttons=WALK))
+    operator.state = RobotState.WALKING
+    for deflection, steered in ((0.0, False), (0.2, False), (0.5, True), (0.0, True)):
+        remote.update(sticks(right=deflection))
+        assert operator.commands.steered is steered
+    assert operator.commands.goal_position == (1.0, 2.0)
+    remote.update(sticks(buttons=WALK))
+    assert not operator.commands.steered
+    remote.update(sticks(ahead=0.5))
+    operator.emergency_stop("test")
+    assert not operator.commands.steered
 
 
 def test_a_held_stop_button_prevents_arming() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import signal
 import socket
 import time
@@ -14,13 +15,15 @@ import numpy as np
 import pytest
 
 from pixelgait.robot.errors import UserError
-from pixelgait.robot.unitree.driver import ARM, L2, STAND_UP, STOP, WALK
+from pixelgait.robot.rotation import heading, wrap_angle
+from pixelgait.robot.unitree.remote import ARM, L2, STAND_UP, STOP, WALK
 from pixelgait.robot.unitree.services import MotionSwitcher
 from pixelgait.sim.ros.node import SimConfig
 from pixelgait.sim.ros.node import run as run_simulator
-from tests.faults.go2 import BENT
-from tests.ros.go2 import Listener, press
+from tests.faults.go2 import BENT, MUJOCO
+from tests.ros.go2 import Listener, press, tell
 from tests.ros.support import PATIENT, Client, Processes
+from tests.ros.test_other_nodes import set_parameter
 
 STATE_AGES = ("ageing_s.lowstate:=1.0", "stale_s.lowstate:=1.5", "timeout_s.lowstate:=2.0")
 CAMERA_AGES = tuple(each for each in PATIENT if "camera" in each)
@@ -150,6 +153,137 @@ def test_the_remote_arms_and_stops(
     client.wait_for_state("stopped: emergency stop by remote control")
     client.spin(lambda: heights[-1] < 0.15)
     assert run.poll() is None
+
+
+def test_the_sticks_of_the_remote_steer_instead_of_the_policy(
+    processes: Processes, client: Client, link: str
+) -> None:
+    """It turns on the spot, stands, walks; then the policy goes on. The recording has it all."""
+    robot = processes.script(BENT, "--robot", "go2", "--link", link, "--scene", "flat")
+    recording = processes.folder / "walk.mcap"
+    line = ("rover-go2", "--link", link, "--record", recording, *AUTO_GO2)
+    run = processes.start("pixelgait-run", *line)
+    poses, newest = listened_poses(client), client.diagnose()
+    client.wait_for_state("walking")
+    client.spin(lambda: poses and distance(poses[-1], poses[0]) > 0.2)  # the policy walks
+    tell(robot, "right -100")
+    client.spin(lambda: "remote" in newest)
+    assert newest["remote"].message == "its sticks steer, until R2 + A or pixelgait/walk"
+    before = poses[-1][2]
+    client.spin(lambda: wrap_angle(poses[-1][2] - before) > 1.0)
+    tell(robot, "right 0")
+    client.spin_for(1.5)
+    stood = len(poses)
+    client.spin_for(1.5)
+    assert distance(poses[-1], poses[stood]) < 0.1  # the policy waits
+    tell(robot, "ahead 60")
+    client.spin(lambda: distance(poses[-1], poses[stood]) > 0.3)
+    tell(robot, "ahead 0")
+    client.spin_for(1.0)
+    left = poses[-1]
+    press(robot, WALK)
+    client.spin(lambda: distance(poses[-1], left) > 0.3)
+    run.send_signal(signal.SIGINT)
+    assert run.wait(30) == 0
+    replayed = processes.start("pixelgait-replay", recording)
+    assert replayed.wait(60) == 0
+    assert replayed.stdout is not None
+    assert "bit for bit" in replayed.stdout.read()
+
+
+def listened_poses(client: Client) -> list[tuple[float, float, float]]:
+    """True poses x, y [m], heading [rad], as they arrive."""
+    from nav_msgs.msg import Odometry
+    from rclpy.qos import qos_profile_sensor_data
+
+    found: list[tuple[float, float, float]] = []
+
+    def keep(message: Any) -> None:
+        position, q = message.pose.pose.position, message.pose.pose.orientation
+        found.append((position.x, position.y, heading((q.x, q.y, q.z, q.w))))
+
+    client.node.create_subscription(Odometry, "ground_truth/odom", keep, qos_profile_sensor_data)
+    return found
+
+
+def distance(one: tuple[float, ...], other: tuple[float, ...]) -> float:
+    """Between two poses [m]."""
+    return math.dist(one[:2], other[:2])
+
+
+@pytest.mark.parametrize("bridge", ["cpp", "python"])
+def test_it_walks_in_the_vendors_simulator(
+    processes: Processes, client: Client, link: str, heights: list[float], bridge: str
+) -> None:
+    """A stand-in that sends what unitree_mujoco's two programs send."""
+    processes.script(MUJOCO, bridge, "--robot", "go2", "--link", link, "--scene", "flat")
+    line = ("walk-go2", "--link", link, "--duration", 2, *AUTO_GO2)
+    run = processes.start("pixelgait-run", *line)
+    client.wait_for_state("walking")
+    assert heights[-1] > 0.2
+    assert run.wait(60) == 0
+    assert run.stdout is not None
+    said = run.stdout.read()
+    assert "there is no motion_switcher: the motors of a simulator are free" in said
+    filled = bridge == "cpp"
+    assert ("lowstate has no checksum: taken from a simulator on lo" in said) is not filled
+    assert ("lowstate has no tick: its age is counted from its arrival" in said) is not filled
+
+
+def test_an_empty_battery_keeps_the_robot_down_and_lays_it_down(
+    processes: Processes, client: Client, link: str, heights: list[float]
+) -> None:
+    """Unless a parameter forces it; the battery is on ROS 2's topic as well."""
+    from sensor_msgs.msg import BatteryState
+
+    robot = processes.script(BENT, "--robot", "go2", "--link", link, "--scene", "flat")
+    tell(robot, "charge 2")
+    batteries: list[Any] = []
+    client.node.create_subscription(BatteryState, "battery_state", batteries.append, 10)
+    newest = client.diagnose()
+    processes.start("pixelgait-run", "walk-go2", "--link", link, *PATIENT_GO2)
+    client.wait_for_state("limp")
+    assert client.order("arm")[0]
+    empty = "battery at 2 %: the robot must not stand"
+    assert client.order("stand_up") == (False, empty)
+    client.spin(lambda: batteries and "motors" in newest)
+    assert batteries[-1].percentage == pytest.approx(0.02)
+    assert (newest["motors"].level, newest["motors"].message) == (b"\2", empty)
+    assert set_parameter(client, "check_power", False)[0]
+    client.spin_for(0.3)
+    assert client.order("stand_up")[0]
+    client.wait_for_state("ready")
+    tell(robot, "charge 80")
+    client.spin_for(0.5)
+    assert set_parameter(client, "check_power", True)[0]
+    assert client.order("walk")[0]
+    client.wait_for_state("walking")
+    tell(robot, "heat 91")
+    hot = "FL_thigh_joint has 91 deg C: the robot must not stand"
+    client.wait_for_state(f"lying down: {hot}")
+    client.wait_for_state("limp: lies")
+    client.spin(lambda: heights[-1] < 0.15)
+    assert client.order("stand_up") == (False, hot)
+
+
+def test_a_second_controller_beside_one_that_walks_is_refused(
+    processes: Processes, client: Client, link: str, heights: list[float]
+) -> None:
+    processes.start("pixelgait-sim", "--robot", "go2", "--link", link, "--scene", "flat")
+    first = processes.start("pixelgait-run", "walk-go2", "--link", link, *AUTO_GO2)
+    client.wait_for_state("walking")
+    second = processes.start(
+        *("pixelgait-run", "walk-go2", "--link", link, *AUTO_GO2, "-r", "__node:=second")
+    )
+    client.spin(lambda: second.poll() is not None, 60.0)
+    assert second.stdout is not None
+    last = second.stdout.read().splitlines()[-1]
+    assert "another program commands the motors on rt/lowcmd: " in last
+    assert f"(process {first.pid} on " in last
+    client.spin_for(1.0)
+    assert first.poll() is None
+    assert client.states[-1].startswith("walking")
+    assert heights[-1] > 0.2
 
 
 def test_the_node_can_be_configured_again_after_cleanup(

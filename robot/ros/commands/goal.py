@@ -236,7 +236,11 @@ class GoalCommand:
             or self.operator.state is not RobotState.WALKING
         ):
             self._restart_progress()
-        elif self._missing() or (remaining_m := self.distance_m()) is None:
+        elif (
+            self.operator.commands.steered  # by a remote control: the goal waits
+            or self._missing()
+            or (remaining_m := self.distance_m()) is None
+        ):
             self._progress.pause()
         elif self._arrived:
             return

@@ -12,6 +12,7 @@ from pixelgait.robot.ros.common import ros2
 from pixelgait.robot.ros.common.static_transforms import StaticTransforms
 from pixelgait.robot.ros.links.camera import CameraTopics
 from pixelgait.robot.ros.links.topic_driver import CommandTopic
+from pixelgait.robot.runtime.power import PowerState
 from pixelgait.robot.safety.sensor_age import SensorReport
 from pixelgait.robot.spec import Array
 
@@ -77,8 +78,14 @@ class Driver(Protocol):
     def health(self) -> Mapping[str, str]:
         """Battery, temperatures and the like, as far as they are known."""
 
-    def motor_warning(self) -> str | None:
-        """A warning about battery or motors, or None."""
+    def power(self) -> PowerState | None:
+        """Battery and motors for `PowerWatch`, None if unknown; called in the control thread."""
+
+    def remote_command(self) -> Array | None:
+        """Latent command (2,) of the robot's own remote control; None if it has none."""
+
+    def notes(self) -> list[str]:
+        """Lines for the log, once the robot is reached: what is accepted, though unusual."""
 
     def pace(self) -> Mapping[str, float]:
         """Counts of due and late commands, for reports, if the driver repeats them by itself."""

@@ -15,7 +15,9 @@ from pixelgait.robot.errors import UserError
 from pixelgait.robot.interface import Image, JointCommand, Reading
 from pixelgait.robot.ros.common import ros2
 from pixelgait.robot.ros.common.static_transforms import TF_STATIC, StaticTransforms
+from pixelgait.robot.ros.links.battery import BatteryTopic
 from pixelgait.robot.rotation import Quaternion, inverse, product, to_base_frame
+from pixelgait.robot.runtime.power import PowerState
 from pixelgait.robot.safety.sensor_age import Freshness
 from pixelgait.robot.spec import Array, RobotSpec
 
@@ -91,15 +93,28 @@ class TopicSensors:
         self.forget, self.ages = messages.forget, messages.ages
         self.warnings, self.stamps = messages.warnings, messages.stamps
         self._mount: Quaternion | None = None  # from the IMU's frame to the base's; None: the same
+        self._battery = BatteryTopic(node)
+        self._battery_state: PowerState | None = None
         self._names: list[str] | None = None
         self._order = np.arange(len(spec.joint_names))
 
     def health(self) -> dict[str, str]:
-        """Nothing: joint states carry no battery or temperatures."""
-        return {}
+        """The battery, if it is known."""
+        if (newest := self._battery_state) is None or newest.charge_percent is None:
+            return {}
+        return {"battery_percent": f"{newest.charge_percent:.0f}"}
 
-    def motor_warning(self) -> None:
-        """None, see `health`."""
+    def power(self) -> PowerState | None:
+        """The battery on `battery_state`; None without a message."""
+        self._battery_state = self._battery()
+        return self._battery_state
+
+    def remote_command(self) -> None:
+        """None: a joystick publishes cmd_vel."""
+
+    def notes(self) -> list[str]:
+        """Nothing."""
+        return []
 
     def pace(self) -> dict[str, float]:
         """Nothing: every command is sent once."""

@@ -11,6 +11,7 @@ from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from pixelgait.robot.ros.common.topic_names import NODE, ODOMETRY
 from pixelgait.robot.ros.links.link import RosLink
 from pixelgait.robot.runtime.control_loop import ControlLoop
+from pixelgait.robot.runtime.power import PowerWatch
 from pixelgait.robot.runtime.state_machine import RobotState
 from pixelgait.robot.safety.sensor_age import SensorReport
 from pixelgait.robot.safety.supervisor import SensorHealth
@@ -36,6 +37,7 @@ class Diagnostics:
         self,
         loop: ControlLoop | None,
         link: RosLink | None,
+        power: PowerWatch | None,
         fault: str | None,
         commands: Mapping[str, tuple[bool, str]],
     ) -> None:
@@ -48,8 +50,8 @@ class Diagnostics:
         message.status = [self._robot(loop, fault)]
         for name, (well, text) in commands.items() if loop is not None else ():
             message.status.append(self._status(name, OK if well else WARN, text, {}))
-        if loop is not None and link is not None:
-            message.status += self._rates(loop, link)
+        if loop is not None and link is not None and power is not None:
+            message.status += self._rates(loop, link, power)
         else:
             self._before = None
         self._publisher.publish(message)
@@ -73,7 +75,7 @@ class Diagnostics:
         }
         return self._status("robot", level, text, values)
 
-    def _rates(self, loop: ControlLoop, link: RosLink) -> list[DiagnosticStatus]:
+    def _rates(self, loop: ControlLoop, link: RosLink, power: PowerWatch) -> list[DiagnosticStatus]:
         seen = _seen(loop, link)
         now, steps, misses = time.monotonic(), loop.steps, loop.misses
         counts = {sensor: each.received for sensor, each in seen.items()}
@@ -94,9 +96,9 @@ class Diagnostics:
         }
         statuses = [self._status("loop", WARN if late else OK, f"{rate:.0f} Hz", values)]
         if health := link.driver.health():
-            motor_warning = link.driver.motor_warning()
-            level = OK if motor_warning is None else WARN
-            statuses.append(self._status("motors", level, motor_warning or "", dict(health)))
+            warning, unfit = power.warning(), power.unfit
+            level = OK if warning is None else WARN if unfit is None else ERROR
+            statuses.append(self._status("motors", level, warning or "", dict(health)))
         for sensor, each in seen.items():
             taken_hz = (each.received - counts_then.get(sensor, 0)) / elapsed
             statuses.append(self._sensor(sensor, each, taken_hz))

@@ -49,6 +49,7 @@ class StatusTopics:
         self._recorder = recorder
         self._missing: tuple[str, ...] = ()
         self._motor_warning: str | None = None
+        self._steered = False
         self._state = node.create_publisher(String, f"~/{STATE}", ros2.latched(1))
         self._sensors = node.create_publisher(String, f"~/{SENSORS}", ros2.latched(len(names) + 1))
 
@@ -67,6 +68,10 @@ class StatusTopics:
             state, cause = loop.changes.popleft()
             self._state.publish(String(data=f"{state.value}: {cause}"))
             self._logger.info(f"{state.value}: {cause}")
+        before, self._steered = self._steered, loop.operator.commands.steered
+        if self._steered != before:
+            what = "its sticks steer the robot" if self._steered else "it does not steer any more"
+            self._logger.info(f"remote control: {what}")
         if loop.missing is not self._missing:
             self._missing = loop.missing
             if self._missing:
