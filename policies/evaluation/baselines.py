@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import hashlib
+from importlib.util import find_spec
 from pathlib import Path
-from types import ModuleType
 from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pixelgait.policies.evaluation import bug_baseline
 from pixelgait.policies.evaluation.bug_baseline import Bug
 from pixelgait.robot.control.controller import Decision, HighLevel, MemoryState
 from pixelgait.robot.control.observation import NO_GOAL
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.spec import Array
 from pixelgait.sim.body.interface import SimulatedBody
-from pixelgait.sim.tasks import teacher
 from pixelgait.sim.tasks.teacher import Teacher, steer
-from pixelgait.sim.world import floor_plan, obstacles, raster, traversability
 from pixelgait.sim.world.scene import Layout
 from pixelgait.sim.world.seeds import Stream
 
@@ -29,11 +26,13 @@ Baseline = Literal[
 BLIND_BASELINES: tuple[Baseline, ...] = ("straight", "bug", "teacher", "random")  # ask for no image
 
 # Modules that decide instead of a policy, and the map they decide by.
-_MAP = (raster, traversability, obstacles, floor_plan)
-_SOURCES: dict[Baseline, tuple[ModuleType, ...]] = {
-    "straight": (teacher,),
-    "bug": (bug_baseline, teacher, *_MAP),
-    "teacher": (teacher, *_MAP),
+_TEACHER = ("sim.tasks.teacher", "sim.tasks.teacher_kernels")
+_MAP = ("raster", "traversability", "map_kernels", "ground", "obstacles", "floor_plan")
+_WITH_MAP = (*_TEACHER, *(f"sim.world.{name}" for name in _MAP))
+_SOURCES: dict[Baseline, tuple[str, ...]] = {
+    "straight": _TEACHER,
+    "bug": ("policies.evaluation.bug_baseline", *_WITH_MAP),
+    "teacher": _WITH_MAP,
 }
 
 
@@ -42,11 +41,12 @@ def source_sha256(baseline: Baseline) -> str | None:
     return files_sha256(*_SOURCES[baseline]) if baseline in _SOURCES else None
 
 
-def files_sha256(*modules: ModuleType) -> str:
-    """SHA-256 of the files of modules, in this order."""
+def files_sha256(*modules: str) -> str:
+    """SHA-256 of the files of modules of `pixelgait`, in this order; none is imported for it."""
     digest = hashlib.sha256()
     for module in modules:
-        digest.update(Path(str(module.__file__)).read_bytes())
+        spec = find_spec(f"pixelgait.{module}")
+        digest.update(Path(str(spec and spec.origin)).read_bytes())
     return digest.hexdigest()
 
 

@@ -32,11 +32,12 @@ def walk_map(scene: Scene, layout: Layout, height_m: float) -> TraversabilityMap
     """
     # Walls of houses are aligned with whole cells: another grid would make doors narrower.
     corner = np.floor(np.array((layout.start.x, layout.start.y)) / CELL_M) * CELL_M - REACH_M
-    ground = _ground(scene, layout, corner)
+    ground = _ground_cells(scene, layout, corner)
     rows, columns = np.nonzero(ground)
     low_x, low_y = (corner + CELL_M * np.array((columns.min(), rows.min()))).tolist()
     inside = ground[rows.min() : rows.max() + 1, columns.min() : columns.max() + 1]
-    image = np.kron(inside, np.full((CELL_PIXELS, CELL_PIXELS), 255)).astype(np.uint8)
+    size = CELL_PIXELS * inside.shape[1], CELL_PIXELS * inside.shape[0]
+    image = cv2.resize(255 * inside, size, interpolation=cv2.INTER_NEAREST).astype(np.uint8)
     for box, pose in obstacle_boxes(scene, layout, height_m):
         outline = corners(pose, np.array(box.half_m[:2])) - (low_x, low_y)
         cv2.fillConvexPoly(image, np.floor(outline / PIXEL_M).astype(np.int32), 0)
@@ -47,12 +48,22 @@ def walk_map(scene: Scene, layout: Layout, height_m: float) -> TraversabilityMap
         raise UserError(f"scene {scene.name}: {error}") from None
 
 
-def _ground(scene: Scene, layout: Layout, corner: Array) -> NDArray[np.uint8]:
+def _ground_cells(scene: Scene, layout: Layout, corner: Array) -> NDArray[np.uint8]:
     """1 for every cell (n, n) that can be reached over ground from the start, in the middle.
 
     `corner` (2,) is the least x, y [m].
     """
-    middle = round(REACH_M / CELL_M)
+    from pixelgait.sim.world.map_kernels import ground_within_reach
+
+    ground, middle = scene.ground(), round(REACH_M / CELL_M)
+    if ground is None:
+        return _asked_cells(scene, layout, corner, middle)
+    x, y = corner.tolist()
+    return ground_within_reach(ground, x, y, middle, layout.start.z, CELL_M, STEP_M)
+
+
+def _asked_cells(scene: Scene, layout: Layout, corner: Array, middle: int) -> NDArray[np.uint8]:
+    """The same, of a scene that answers for one point at a time."""
     n = 2 * middle
     across = n + 2  # cells are numbered row by row, within an edge that is never entered
     x, y = (low + (np.arange(-1, n + 1) + 0.5) * CELL_M for low in corner)

@@ -163,6 +163,12 @@ class Scene(ABC):
         """Progress towards the goal at (x, y) [m], from an origin of the scene's choice."""
         return x
 
+    def progresses_m(self, places: Array) -> Array:
+        """Progress (n,) at places (n, 2) [m]."""
+        if type(self).progress_m is Scene.progress_m:
+            return np.asarray(places[:, 0])
+        return np.array([self.progress_m(x, y) for x, y in places.tolist()])
+
     def path_length_m(self, x: float, y: float) -> float:
         """Length of the shortest path from (x, y) to the goal [m]; progress may be rougher."""
         return -self.progress_m(x, y)
@@ -194,6 +200,9 @@ class SceneWrapper(Scene):
 
     def progress_m(self, x: float, y: float) -> float:
         return self.scene.progress_m(x, y)
+
+    def progresses_m(self, places: Array) -> Array:
+        return self.scene.progresses_m(places)
 
     def path_length_m(self, x: float, y: float) -> float:
         return self.scene.path_length_m(x, y)

@@ -6,9 +6,6 @@ along x (iGibson, `indoor_scene.py`), with the world's origin in the middle by d
 
 from __future__ import annotations
 
-import math
-from collections import defaultdict
-
 import cv2
 import numpy as np
 from numpy.typing import NDArray
@@ -54,21 +51,14 @@ class TraversabilityMap:
         height_m, width_m = PIXEL_M * traversable.shape[0], PIXEL_M * traversable.shape[1]
         self.corner_m = corner_m or (-width_m / 2.0, -height_m / 2.0)
         self.size_m = (width_m, height_m)
-        # At half the resolution, a quarter of the work; a pixel stays white if all of it is.
-        coarse = cv2.resize(traversable, None, fx=0.5, fy=0.5, interpolation=cv2.INTER_AREA)
-        walkable = np.pad((coarse == 255).astype(np.uint8), 1)  # the map's edge is a wall
-        clear = cv2.distanceTransform(walkable, cv2.DIST_L2, 3)[1:-1, 1:-1]  # within 4 %
-        every = CELL_PIXELS // 2
-        cells = clear[every // 2 :: every, every // 2 :: every] * 2 * PIXEL_M
-        _, labels, statistics, _ = cv2.connectedComponentsWithStats(
-            (cells > clearance_m).astype(np.uint8), connectivity=4
-        )
+        enough, turnable, roomy = _clear(traversable, clearance_m, TURNING_M, ROOMY_M)
+        _, labels, statistics, _ = cv2.connectedComponentsWithStats(enough, connectivity=4)
         areas = statistics[1:, cv2.CC_STAT_AREA]  # without the background
         self.free = labels == 1 + (areas.argmax() if len(areas) else 0)
         if around_m is not None:
             self.free = labels == _nearest_label(np.asarray(labels, np.int32), self.cell(*around_m))
-        self.turnable = self.free & (cells > TURNING_M)
-        self._counts = np.where(cells > ROOMY_M, 1, np.where(self.turnable, NARROW, TIGHT))
+        self.turnable = self.free & (turnable == 1)
+        self.counts = np.where(roomy, 1, np.where(self.turnable, NARROW, TIGHT))
         if not self.turnable.any():
             raise ValueError(f"nowhere on the map is there {TURNING_M} m of room all around")
         # The nearest free cell of every cell: a robot's middle may still come near walls.
@@ -116,10 +106,12 @@ class TraversabilityMap:
 
     def costs_to_go(self, goals: NDArray[np.int64]) -> Array:
         """As `geodesic_distances`, to the nearest of free cells (n, 2); narrow cells cost more."""
-        return self._distances(goals, self._counts)
+        return self._distances(goals, self.counts)
 
     def _distances(self, goals: NDArray[np.int64], costs: NDArray[np.int64]) -> Array:
-        steps = _waves(self.free, goals, costs)[self.free]
+        from pixelgait.sim.world.map_kernels import waves
+
+        steps = waves(self.free, goals, costs, STRAIGHT, DIAGONAL)[self.free]
         return np.asarray(steps[self._nearest] * (CELL_M / STRAIGHT) + self._away_m)
 
     def geodesic_distance(self, distances: Array, x: float, y: float) -> float:
@@ -130,12 +122,11 @@ class TraversabilityMap:
             distances, min(max(row, 0.0), rows - 1.0), min(max(column, 0.0), columns - 1.0)
         )
 
-    def path(self, distances: Array, start: Cell) -> list[Cell]:
-        """Cells of the path from a free one to the goal, given the `geodesic_distances` to it."""
-        path = [start]
-        while distances[path[-1]] > 0.0:
-            path.append(self._next(distances, path[-1]))
-        return path
+    def path(self, distances: Array, start: Cell) -> NDArray[np.int64]:
+        """Cells (n, 2) of the path from a free one to the goal, given its `geodesic_distances`."""
+        from pixelgait.sim.world.map_kernels import path_cells
+
+        return path_cells(self.free, distances, *start, self.free.size)
 
     def ahead(self, costs: Array, x: float, y: float, near: int, far: int) -> tuple[float, float]:
         """A place x, y [m] to steer to from a point, on the path given by `costs_to_go`.
@@ -143,70 +134,20 @@ class TraversabilityMap:
         It is the last one within `far` cells to which a straight line costs no more than the path,
         but at least the one after `near` cells, and not beyond the goal.
         """
-        path = [self.cell(x, y)]
-        while len(path) <= far and costs[path[-1]] > 0.0:
-            path.append(self._next(costs, path[-1]))
-        places = np.array([self.place(cell) for cell in path])
-        path_costs = costs[path[0]] - np.array([costs[cell] for cell in path])
-        lines = self._straight_costs(np.array((x, y)), places)
-        straight = np.flatnonzero(lines <= 1.02 * path_costs)  # whose diagonals are 1 % too short
-        place_x, place_y = places[min(max([near, *straight]), len(path) - 1)].tolist()
-        return place_x, place_y
+        from pixelgait.sim.world.map_kernels import ahead
 
-    def _straight_costs(self, start: Array, ends: Array) -> Array:
-        """Costs (n,) [m] of straight lines from a point (2,) to places (n, 2)."""
-        away = ends - start
-        shares = np.linspace(0.0, 1.0, 1 + SAMPLES * len(ends))
-        cells = ((start + shares[:, None, None] * away - self.corner_m) / CELL_M).astype(np.int64)
-        columns, rows = np.clip(cells, 0, np.array(self.free.shape[::-1]) - 1).transpose(2, 0, 1)
-        counts = np.where(self.free[rows, columns], self._counts[rows, columns], np.inf)
-        return np.asarray(counts.mean(0) * np.hypot(*away.T))
-
-    def _next(self, distances: Array, cell: Cell) -> Cell:
-        """The next cell on the path: among the free ones around, or the nearest further off."""
-        row, column = cell
-        rows, columns = distances.shape
-        for reach in range(1, max(rows, columns)):
-            beside = range(-reach, reach + 1)
-            around = [(row + i, column + j) for i in beside for j in beside]
-            inside = [
-                c for c in around if min(c) >= 0 and c[0] < rows and c[1] < columns and self.free[c]
-            ]
-            if any(distances[c] < distances[cell] for c in inside):  # of equals, the straight one
-                return min(inside, key=lambda c: (float(distances[c]), math.dist(c, cell)))
-        return cell
+        corner = np.array(self.corner_m)
+        return ahead(self.free, self.counts, costs, corner, CELL_M, x, y, near, far, SAMPLES)
 
 
-def _waves(
-    free: NDArray[np.bool_], goals: NDArray[np.int64], costs: NDArray[np.int64]
-) -> NDArray[np.int64]:
-    """Steps from every free cell to the nearest of goals (n, 2), -1 where there is no path.
+def _clear(traversable: NDArray[np.uint8], *radii_m: float) -> NDArray[np.uint8]:
+    """1 for cells (k, rows, columns) whose middles have more room than each radius, within 4 %."""
+    from pixelgait.sim.world.map_kernels import clear
 
-    Dial's algorithm; a step to a cell is multiplied by the cell's cost.
-    """
-    room = np.pad(free, 1)  # so that no neighbour lies in another row
-    width = room.shape[1]
-    straight = np.array((1, -1, width, -width))[:, None]
-    diagonal = np.array((width + 1, width - 1, 1 - width, -width - 1))[:, None]
-    unreached, steps = room.ravel().copy(), np.full(room.size, -1)
-    cost = np.pad(costs, 1, constant_values=1).ravel()
-    kinds = np.unique(cost[unreached])
-    first = np.zeros(room.size, dtype=np.int64)
-    pending = defaultdict(list, {0: [(goals[:, 0] + 1) * width + goals[:, 1] + 1]})
-    while pending:
-        now = min(pending)
-        wave = np.concatenate(pending.pop(now))
-        wave = wave[unreached[wave]]
-        if len(wave):
-            count = np.arange(len(wave))
-            first[wave] = count
-            wave = wave[first[wave] == count]  # every cell once: faster than sorting
-            unreached[wave], steps[wave] = False, now
-            for length, moves in ((STRAIGHT, straight), (DIAGONAL, diagonal)):
-                reached = (wave + moves).ravel()
-                for kind in kinds:
-                    pending[now + length * int(kind)].append(reached[cost[reached] == kind])
-    return np.asarray(steps.reshape(room.shape)[1:-1, 1:-1])
+    # At half the resolution, a quarter of the work; a pixel stays white if all of it is.
+    coarse = cv2.resize(traversable, None, fx=0.5, fy=0.5, interpolation=cv2.INTER_AREA)
+    white = (coarse == 255).astype(np.uint8)
+    return clear(white, CELL_PIXELS // 2, np.array(radii_m) / (2 * PIXEL_M))
 
 
 def _nearest_label(labels: NDArray[np.int32], cell: Cell) -> int:

@@ -150,7 +150,7 @@ def test_geodesic_distances_are_within_eight_percent_and_extend_into_walls() -> 
     assert corner * 0.97 < distances[start] < corner * 1.09
     path = traversability_map.path(distances, start)  # straightened, it is as long as by hand
     assert corner * 0.99 < straightened_length_m(traversability_map.free, path) < corner * 1.02
-    open_path = [start, *((start[0] + i, start[1] + 2 * i) for i in range(1, 6))]
+    open_path = np.array([(start[0] + i, start[1] + 2 * i) for i in range(6)])
     assert straightened_length_m(traversability_map.free, open_path) == pytest.approx(
         5 * 5**0.5 * CELL_M
     )

@@ -20,10 +20,7 @@ from pixelgait.robot.cli.provenance import git_state
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import json_bytes, write_atomic
 from pixelgait.sim.body.randomisation import Randomisation
-from pixelgait.sim.scenes.houses import indoor
 from pixelgait.sim.scenes.registry import HOUSES
-from pixelgait.sim.tasks import navigate
-from pixelgait.sim.world import traversability
 
 Figures = dict[str, Any]  # as pixelgait-eval writes them; `episodes` is their number
 REQUESTED = "requested_episodes"
@@ -126,7 +123,8 @@ def versions(baseline: Baseline | None, scene: str, randomise: bool) -> Figures:
     if code := baseline and source_sha256(baseline):
         found[CODE] = code
     if scene.partition(":")[0] in HOUSES:
-        found[MEASURES] = files_sha256(navigate, indoor, traversability)
+        world = ("sim.world.traversability", "sim.world.map_kernels")
+        found[MEASURES] = files_sha256("sim.tasks.navigate", "sim.scenes.houses.indoor", *world)
     if randomise:
         ranges = json.dumps(asdict(Randomisation()), sort_keys=True)
         found[RANGES] = hashlib.sha256(ranges.encode()).hexdigest()

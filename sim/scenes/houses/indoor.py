@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +10,7 @@ from numpy.typing import NDArray
 from pixelgait.robot.spec import Array
 from pixelgait.sim.world.ground import make_ground, open_rectangle
 from pixelgait.sim.world.scene import Box, Pose, Scene
-from pixelgait.sim.world.traversability import CELL_M, Cell, TraversabilityMap
+from pixelgait.sim.world.traversability import CELL_M, TraversabilityMap
 
 LEAST_PATH_SHARE = 0.5  # least length of the path to the goal, as a share of the longest
 MARK_HALF_M = (0.25, 0.25, 0.005)  # on the floor: no obstacle, and invisible in depth
@@ -61,30 +60,12 @@ class Indoor(Scene):
         return straightened_length_m(self.map.free, path)
 
 
-def straightened_length_m(free: NDArray[np.bool_], path: Sequence[Cell]) -> float:
-    """Length of a path [m] after replacing detours by straight lines over `free` cells.
+def straightened_length_m(free: NDArray[np.bool_], path: NDArray[np.int64]) -> float:
+    """Length of a path (n, 2) [m] after replacing detours by straight lines over `free` cells.
 
     Lines connect cells (row, column) of the path, so it is never shorter than the shortest path,
     whose corners may be elsewhere. Chamfer distances are up to 8 % more than that.
     """
-    points = np.array(path, dtype=np.float64)
-    shortest = np.full(len(points), np.inf)
-    shortest[0] = 0.0
-    for number in range(1, len(points)):
-        before = points[:number]
-        lengths = shortest[:number] + np.hypot(*(points[number] - before).T)
-        for last in np.argsort(lengths):  # the first that is visible is the best
-            if last == number - 1 or _is_visible(free, points[last], points[number]):
-                shortest[number] = lengths[last]
-                break
-    return float(shortest[-1]) * CELL_M
+    from pixelgait.sim.world.map_kernels import straightened
 
-
-def _is_visible(
-    free: NDArray[np.bool_], start: NDArray[np.float64], end: NDArray[np.float64]
-) -> bool:
-    """Whether a straight line between the middles of two cells is free."""
-    count = 1 + int(SAMPLES * np.abs(end - start).max())
-    shares = np.linspace(0.0, 1.0, count + 1)[:, None]
-    rows, columns = np.rint(start + shares * (end - start)).astype(np.int64).T
-    return bool(free[rows, columns].all())
+    return straightened(free, path, SAMPLES) * CELL_M
