@@ -49,6 +49,7 @@ ROBOT_LIBRARIES = {"numpy", "onnxruntime", "cv2", "tyro", "rclpy", "sensor_msgs"
 ROBOT_LIBRARIES |= {"builtin_interfaces", "geometry_msgs", "nav_msgs", "std_msgs", "std_srvs"}
 ROBOT_LIBRARIES |= {"trajectory_msgs"}
 ROBOT_LIBRARIES |= {"mcap", "mcap_ros2", "zstandard", "cyclonedds", "rerun"}
+ROBOT_LIBRARIES |= {"rosbags", "imageio", "yaml"}  # recordings of others, and films of them
 ROBOT_LIBRARIES |= {"diagnostic_msgs", "rcl_interfaces", "tf2_msgs"}
 
 FOLDERS = [folder for layer in LAYERS for folder in layer]

@@ -34,18 +34,12 @@ from pixelgait.robot.recording.reader import read_recording
 from pixelgait.robot.recording.replay import format_figures, replay
 from pixelgait.robot.ros.common.discovery import OwnDomain, private_environment
 from pixelgait.robot.spec import A1, Array, RobotSpec, find_robot
+from pixelgait.robot.viewing.film import FRAMES_PER_S, write_film
 from pixelgait.sim.engines.urdf import find_urdf
 from pixelgait.sim.scenes.courses.obstacle_course import ObstacleCourse
 from pixelgait.sim.scenes.registry import make_scene
 from pixelgait.sim.tasks.navigate import REACHED_M, STOPPED_M, STOPPED_STEPS
-from pixelgait.sim.viewing.video import (
-    FRAMES_PER_S,
-    Track,
-    counted,
-    draw_inset,
-    render_track,
-    write_film,
-)
+from pixelgait.sim.viewing.video import Track, counted, draw_inset, render_track
 from pixelgait.sim.world.appearance import AppearanceSet
 from pixelgait.sim.world.scene import Layout, Scene, WithAppearance
 from pixelgait.sim.world.seeds import VALIDATION, Stream

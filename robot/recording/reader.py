@@ -14,7 +14,7 @@ import numpy as np
 
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.interface import Image, Reading
-from pixelgait.robot.recording.messages import IMU, JOINTS, SEEN, STATE, STEP
+from pixelgait.robot.recording.messages import IMU, JOINTS, SEEN, STATE, STEP, TYPES
 from pixelgait.robot.runtime.state_machine import Inputs, OperatorCommands, RobotState
 from pixelgait.robot.safety.supervisor import SensorTimeouts
 from pixelgait.robot.spec import Array
@@ -104,6 +104,20 @@ def read_recording(path: Path) -> Recording:
     if not recording.steps:
         raise UserError(f"{path}: no recording of pixelgait-run, or an empty one")
     return recording
+
+
+def is_other_bag(path: Path) -> bool:
+    """Whether an MCAP file is readable, and its first topic is none of `TYPES`."""
+    from mcap.records import Channel
+    from mcap.stream_reader import StreamReader
+
+    try:
+        with path.open("rb") as file:
+            records = StreamReader(file).records
+            topic = next(record.topic for record in records if isinstance(record, Channel))
+    except Exception:  # missing, damaged, empty: `read_recording` says what it is
+        return False
+    return topic not in TYPES
 
 
 def _records(recording: Recording) -> Iterator[tuple[str, Any, int]]:

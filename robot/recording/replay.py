@@ -1,4 +1,4 @@
-"""pixelgait-replay: feed a recording to the controller again and compare its commands."""
+"""Replay: feed a recording to the controller again and compare its commands."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ import numpy as np
 import tyro
 
 from pixelgait.robot.bundle import CONTRACT, FILES, SHIPPED, Bundle, load_bundle
-from pixelgait.robot.cli.options import check_outputs, parse
+from pixelgait.robot.cli.options import Range, check_outputs
 from pixelgait.robot.cli.provenance import head
 from pixelgait.robot.control.controller import ControlResult
-from pixelgait.robot.errors import UserError, run_command
+from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import json_bytes, write_atomic
 from pixelgait.robot.interface import JointCommand
 from pixelgait.robot.recording.reader import RecordedStep, Recording, read_recording
@@ -37,19 +37,33 @@ class ReplayConfig:
     With the recorded bundle commands must be equal, except for the last bits on another processor
     or onnxruntime; otherwise the exit code is 1. With another bundle the report says where they
     differ.
+
+    Any other bag with images, or a folder of images, is played to the policy of --bundle: the
+    report says what it would decide, and --video shows it. The options from --video on are for
+    these.
     """
 
     recording: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="FILE")]
-    """An MCAP file; it may be truncated."""
+    """An MCAP file of pixelgait-run, which may be truncated; a bag (folder, .mcap, .db3, .bag); or
+    a folder of images: rgb/ and depth/, intrinsics.yaml."""
     bundle: str | None = None
     """Folder or name of another bundle; by default the one in the recording."""
     json: Path | None = None
     """Write the report there."""
-
-
-def main() -> None:
-    """Console entry point."""
-    run_command(lambda: report(parse(ReplayConfig, "pixelgait-replay")))
+    video: Path | None = None
+    """Film of images, attention and decisions (.mp4, .gif; .png: a strip of frames)."""
+    goal: Annotated[tuple[float, float] | None, Range(-1e4, 1e4)] = None
+    """Goal x y [m] from where the recording starts, x ahead; by default 5 m ahead."""
+    rate: Annotated[float, Range(0.1, 1000.0)] = 10.0
+    """Images a second of a folder whose file names are no times."""
+    colour: str | None = None
+    """Topic of colour images; by default it is chosen by types and names."""
+    depth: str | None = None
+    """Topic of depth images."""
+    imu: str | None = None
+    """Topic of the IMU."""
+    odometry: str | None = None
+    """Topic of odometry."""
 
 
 def report(config: ReplayConfig) -> None:
@@ -238,7 +252,3 @@ def format_figures(figures: dict[str, Any]) -> str:
                 what += f", {name} {each[name]} instead of {each[f'recorded_{name}']}"
         lines.append(f"  at {each['time_s']:.2f} s: {what}")
     return "\n".join(lines)
-
-
-if __name__ == "__main__":
-    main()

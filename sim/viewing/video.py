@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import math
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import cv2
-import imageio.v2 as imageio
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from tqdm import tqdm
 
 from pixelgait.robot.control.controller import Controller, ControlResult
 from pixelgait.robot.control.observation import draw_attention
-from pixelgait.robot.files import write_atomic
 from pixelgait.robot.interface import CONTROL_DT_S
 from pixelgait.robot.rotation import upright
 from pixelgait.robot.spec import Array, CameraMount, RobotSpec
+from pixelgait.robot.viewing.film import FRAMES_PER_S, Frame, evenly, write_film
 from pixelgait.sim.body.camera import Camera
 from pixelgait.sim.body.interface import BasePose, SimulatedBody
 from pixelgait.sim.engines.pybullet_body import load_robot
@@ -33,8 +31,6 @@ from pixelgait.sim.world.scene import Scene, WithAppearance
 from pixelgait.sim.world.seeds import Stream
 
 WIDTH, HEIGHT = 480, 320
-FRAMES_PER_S = 10
-STRIP = (2, 4)  # rows and columns of a strip of frames
 INSET = 4  # largest magnification of the camera image
 MOST_INSET = (160, 240)  # height and width [px]
 # Film camera and its target, from the robot; indoors from above, since walls would hide the robot.
@@ -43,8 +39,6 @@ TARGET_M = np.array((1.2, 0.0, 0.0))
 EYE_INDOORS_M = np.array((-1.0, 0.0, 6.0))
 MOST_ASIDE_M = 0.75  # of the robot, from the middle of the picture
 FIELD_OF_VIEW_RAD = 0.9
-
-Frame = NDArray[np.uint8]  # (H, W, 3)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,42 +118,11 @@ class SceneRenderer:
         return self.scene.render_from(camera, pose)[0]
 
 
-def write_film(path: Path, frames: Iterable[Frame]) -> None:
-    """Write frames as .mp4 or .gif, or a few of them as a strip (.png), atomically."""
-    if path.suffix == ".png":
-        write_atomic(path, _strip([*frames]))
-        return
-    with tempfile.TemporaryDirectory() as aside:
-        film = Path(aside) / f"film{path.suffix}"
-        if path.suffix == ".gif":
-            imageio.mimsave(film, [*frames], duration=1000 / FRAMES_PER_S, loop=0)
-        else:
-            writer: Any = imageio.get_writer(film, fps=FRAMES_PER_S, macro_block_size=8)
-            with writer:
-                for frame in frames:
-                    writer.append_data(frame)
-        write_atomic(path, film.read_bytes())
-
-
-def _strip(frames: list[Frame]) -> bytes:
-    """Evenly spaced frames of a film, as one PNG."""
-    rows, columns = STRIP
-    chosen = [frames[i] for i in _evenly(len(frames))]
-    lines = [np.hstack(chosen[r * columns : (r + 1) * columns]) for r in range(rows)]
-    _, data = cv2.imencode(".png", np.vstack(lines)[:, :, ::-1])
-    return data.tobytes()
-
-
-def _evenly(frames: int) -> NDArray[np.int64]:
-    """Indices of a strip's frames among all."""
-    return np.linspace(0, frames - 1, STRIP[0] * STRIP[1]).astype(np.int64)
-
-
 def film_track(path: Path, spec: RobotSpec, scene: Scene, seed: int, track: Track) -> None:
     """Film a recorded path; only the frames of a strip are rendered for it."""
     times = track.frame_times()
     if path.suffix == ".png":
-        times = times[_evenly(len(times))]
+        times = times[evenly(len(times))]
     write_film(path, counted(render_track(spec, scene, seed, track, times), len(times)))
 
 
@@ -220,7 +183,7 @@ def record_video(
             takes.append(take)
             episodes.append(episode)
     longest = max(len(take.track.path) for take in takes)
-    frames = _evenly(longest) if path.suffix == ".png" else np.arange(longest)
+    frames = evenly(longest) if path.suffix == ".png" else np.arange(longest)
     films = side_by_side([take.render(body, frames) for take in takes])
     write_film(path, counted(films, len(frames)))
     return episodes

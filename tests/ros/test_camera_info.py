@@ -16,7 +16,7 @@ from tests.ros.support import AUTO, Client, FakeRobot, Processes
 
 
 def test_camera_info_is_judged_by_the_policys_field_of_view() -> None:
-    from pixelgait.robot.ros.monitoring.camera_checks import misfit
+    from pixelgait.robot.control.lens import misfit
     from pixelgait.sim.ros.simulated_robot import camera_info
 
     square, broad = (32, 32, 3), (32, 64, 3)
@@ -84,7 +84,7 @@ def crop(info: Any, x: int, y: int, width: int, height: int) -> None:
 def test_a_region_of_interest_is_judged_by_its_own_field_of_view(
     edit: Callable[[Any], object], says: str | None
 ) -> None:
-    from pixelgait.robot.ros.monitoring.camera_checks import misfit
+    from pixelgait.robot.control.lens import misfit
     from pixelgait.sim.ros.simulated_robot import camera_info
 
     info = camera_info(0, "", 480, 640, A1.camera)
@@ -95,7 +95,7 @@ def test_a_region_of_interest_is_judged_by_its_own_field_of_view(
 
 def test_binned_pixels_keep_the_field_of_view() -> None:
     """A quarter of the pixels for the whole field of view."""
-    from pixelgait.robot.ros.monitoring.camera_checks import misfit
+    from pixelgait.robot.control.lens import misfit
     from pixelgait.sim.ros.simulated_robot import camera_info
 
     info = camera_info(0, "", 480, 640, A1.camera)

@@ -21,10 +21,11 @@ from pixelgait.policies.evaluation.options import EvalConfig
 from pixelgait.robot.cli.options import Count, check_outputs, parse
 from pixelgait.robot.errors import UserError, run_command
 from pixelgait.robot.interface import CONTROL_DT_S
+from pixelgait.robot.viewing.film import FRAMES_PER_S, Frame
 from pixelgait.sim.body.interface import SimulatedBody
 from pixelgait.sim.tasks.episode import Episode
 from pixelgait.sim.tasks.navigate import Forward
-from pixelgait.sim.viewing.video import FRAMES_PER_S, Frame, Take, film_episode
+from pixelgait.sim.viewing.video import Take, film_episode
 from pixelgait.sim.world.seeds import FIRST_EVALUATION_SEED
 
 APPEARANCES = EvalConfig("iap-rgbd", appearance="test")

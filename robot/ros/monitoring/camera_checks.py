@@ -13,16 +13,15 @@ from typing import Any
 import numpy as np
 from sensor_msgs.msg import CameraInfo
 
+from pixelgait.robot.control.lens import ANGLE_TOLERANCE_RAD, calibrated, misfit
 from pixelgait.robot.ros.common import ros2
 from pixelgait.robot.ros.common.static_transforms import TF_STATIC, StaticTransforms
 from pixelgait.robot.spec import Array, CameraMount
 
-# Five times and twice the randomisation of mounts in training; assumptions.
-POSITION_TOLERANCE_M, ANGLE_TOLERANCE_RAD = 0.05, 0.1
+POSITION_TOLERANCE_M = 0.05  # five times the randomisation of mounts in training; assumption
 OPTICAL = ("optical_frame", "optical")
 # Rotation from the camera's body frame (columns: ahead, left, up) to its optical frame.
 OPTICAL_FROM_BODY = np.array([(0.0, -1.0, 0.0), (0.0, 0.0, -1.0), (1.0, 0.0, 0.0)])
-FOV_TOLERANCE = 0.1  # share of the field of view; assumption
 
 
 class CameraMountCheck:
@@ -139,53 +138,3 @@ class CameraInfoCheck:
             if not calibrated(self._infos[name]):
                 return f"the camera's lens is not checked: {name} is not calibrated"
         return None
-
-
-def calibrated(info: Any) -> bool:
-    """Whether a CameraInfo describes the lens; K is 0 if the lens is unknown."""
-    return bool(info.k[0] > 0.0 and info.k[4] > 0.0 and info.height and info.width)
-
-
-def misfit(info: Any, image_shape: tuple[int, int, int], mount: CameraMount) -> str | None:
-    """A mismatch of a CameraInfo with a policy's images of this shape (H, W, C), or None.
-
-    The images show a region of interest (0: all of the sensor), whose pixels may be binned (0: not
-    binned). K and the region are in pixels of the whole, unbinned sensor.
-    """
-    if not calibrated(info):
-        return None
-    size = info.roi.height or info.height, info.roi.width or info.width
-    return _other_lens(info, size, image_shape, mount) or _off_middle(info, size)
-
-
-def _other_lens(
-    info: Any, size: tuple[int, int], image_shape: tuple[int, int, int], mount: CameraMount
-) -> str | None:
-    """A mismatch of the field of view in a region's middle, or None; the region has size (H, W)."""
-    down, across = info.binning_y or 1, info.binning_x or 1
-    ratio = image_shape[1] / image_shape[0]
-    rows = min(size[0] / down, size[1] / across / ratio)
-    half = math.tan(mount.vertical_fov_rad / 2.0)
-    sides = {
-        "high": (rows * down / info.k[4], half),
-        "wide": (rows * ratio * across / info.k[0], half * ratio),
-    }
-    for side, (seen, wanted) in sides.items():
-        seen_rad, wanted_rad = 2.0 * math.atan(seen / 2.0), 2.0 * math.atan(wanted)
-        if abs(seen_rad - wanted_rad) > FOV_TOLERANCE * wanted_rad:
-            made = f"it was made for {wanted_rad:.2f} rad"
-            return f"the policy would see {seen_rad:.2f} rad {side}, {made}"
-    return None
-
-
-def _off_middle(info: Any, size: tuple[int, int]) -> str | None:
-    """How far the region's middle is off the optical axis, if too far; its size is (H, W)."""
-    for direction, first, pixels, axis, focal in (
-        ("down", info.roi.y_offset, size[0], info.k[5], info.k[4]),
-        ("to the right", info.roi.x_offset, size[1], info.k[2], info.k[0]),
-    ):
-        turned_rad = math.atan((first + (pixels - 1) / 2.0 - axis) / focal)
-        if not abs(turned_rad) <= ANGLE_TOLERANCE_RAD:
-            made = "it was made for the middle of a lens"
-            return f"the policy would look {turned_rad:.2f} rad {direction}, {made}"
-    return None

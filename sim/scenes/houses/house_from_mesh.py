@@ -52,9 +52,9 @@ class HouseConfig:
     """Metres in one of its units, 0.01 for centimetres; by default what the file says, or 1."""
     up: UpAxis | None = None
     """Its upward axis; by default what the file says (glTF: y), or z."""
-    floors: tuple[float, ...] = ()
+    floors: Annotated[tuple[float, ...], Range(-1e4, 1e4)] = ()
     """Heights of the floors [m]; by default they are found."""
-    around: tuple[float, float] | None = None
+    around: Annotated[tuple[float, float] | None, Range(-1e4, 1e4)] = None
     """Keep only the area of the maps around this x y [m], in the mesh's own position; by default
     areas of 1 m2 and more stay white, and a robot uses the largest one."""
 
