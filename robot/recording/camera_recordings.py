@@ -312,7 +312,8 @@ def _image_folder(path: Path, needed: Sequence[str], rate_hz: float) -> CameraRe
     times_ns = _times_ns(stems, rate_hz)
     where = {kind: str(files[0].parent) for kind, files in found.items() if files}
     if lens is not None:
-        where |= {COLOUR_INFO: str(path), DEPTH_INFO: str(path)}
+        file = str(_intrinsics_file(path))
+        where |= {COLOUR_INFO: file, DEPTH_INFO: file}
 
     def arrivals() -> Iterator[Arrival]:
         files = [(times_ns[f.stem], kind, f) for kind in (COLOUR, DEPTH) for f in found[kind]]
@@ -379,7 +380,7 @@ def _intrinsics(path: Path) -> dict[str, Any] | None:
     Raises:
         UserError: if the file cannot be read.
     """
-    file = next((path / name for name in INTRINSICS if (path / name).exists()), None)
+    file = _intrinsics_file(path)
     if file is None:
         return None
     try:
@@ -398,6 +399,10 @@ def _intrinsics(path: Path) -> dict[str, Any] | None:
         if any(each is not None and not _is_positive(each) for each in numbers):
             raise UserError(f"{file}: fx, fy, cx, cy and depth_scale need numbers above 0")
     return content
+
+
+def _intrinsics_file(path: Path) -> Path | None:
+    return next((path / name for name in INTRINSICS if (path / name).exists()), None)
 
 
 def _is_positive(value: object) -> bool:

@@ -152,7 +152,9 @@ class CameraReplay:
         self._checked.add(kind)
         if what := misfit(info, self.bundle.image_shape, self.bundle.spec.camera):
             where = self.recording.topics[kind]
-            self._warn(f"{where}: {what}; its decisions here say little about a camera that fits")
+            self._warn(
+                f"{image}, {where}: {what}; its decisions here say little about a camera that fits"
+            )
 
     def _warn(self, text: str) -> None:
         self.warnings.append(text)

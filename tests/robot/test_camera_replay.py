@@ -24,6 +24,7 @@ from pixelgait.robot.recording.replay import ReplayConfig
 from pixelgait.robot.spec import A1
 from pixelgait.robot.viewing.replay_command import run
 from tests.conftest import Command
+from tests.helpers import documented_keys
 
 pytest.importorskip("rclpy")
 TYPES = get_typestore(Stores.ROS2_JAZZY)
@@ -158,6 +159,7 @@ def test_a_bag_shows_what_a_policy_would_decide(
         assert report["images"] == round(1.5 * HERTZ)
         assert report["warnings"] == []
         assert any("no orientation: a robot that never turns" in a for a in report["assumed"])
+        assert report.keys() == documented_keys("Camera replay")
         times = [each["time_s"] for each in report["decisions"]]
         assert times[0] == 0.0
         assert all(0.1 <= b - a <= 0.8 for a, b in pairwise(times))
@@ -230,7 +232,7 @@ def test_compressed_images_are_read_as_raw_ones(tmp_path: Path) -> None:
 def test_a_lens_that_does_not_fit_is_a_warning(tmp_path: Path) -> None:
     bag = write_bag(tmp_path / "bag", realsense(1, 0.5, focal=1.5 * FOCAL))
     (warning,) = played(tmp_path, bag, "rover")["warnings"]
-    assert warning.startswith(f"{CAMERA}/depth/camera_info: the policy would see 0.7")
+    assert warning.startswith(f"depth, {CAMERA}/depth/camera_info: the policy would see 0.7")
 
 
 def folder(path: Path, names: list[str], intrinsics: str | None) -> Path:

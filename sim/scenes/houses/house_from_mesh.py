@@ -48,7 +48,7 @@ class HouseConfig:
     """A mesh of a building."""
     out: Path
     """Folder to write; it is created if missing."""
-    scale: Annotated[float, Range(1e-6, 1e6)] | None = None
+    scale: Annotated[float | None, Range(1e-6, 1e6)] = None
     """Metres in one of its units, 0.01 for centimetres; by default what the file says, or 1."""
     up: UpAxis | None = None
     """Its upward axis; by default what the file says (glTF: y), or z."""
