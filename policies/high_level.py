@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,12 +42,24 @@ class Decider(nn.Module):
         self, image: NDArray[np.uint8], goal: Array = NO_GOAL, state: MemoryState = None
     ) -> Decision:
         """The controller's high level: image (H, W, C), goal (2,), state (n,) to a decision."""
-        recurrent = np.zeros(self.state_size) if state is None else state
-        inputs = [torch.from_numpy(image)]
-        inputs += [torch.tensor(each, dtype=torch.float32) for each in (goal, recurrent)]
-        latent, duration, attention, after = self(*(each[None] for each in inputs))
-        next_state = after[0].double().numpy() if self.state_size else None
-        return Decision(latent[0].double().numpy(), int(duration), attention[0].numpy(), next_state)
+        return self.decide_all(image[None], goal[None], [state])[0]
+
+    @torch.no_grad()
+    def decide_all(
+        self, images: NDArray[np.uint8], goals: Array, states: Sequence[MemoryState]
+    ) -> list[Decision]:
+        """Decisions of n robots: images (n, H, W, C), goals (n, 2), states of (m,) or None."""
+        start = np.zeros(self.state_size)
+        recurrent = np.array([start if state is None else state for state in states])
+        inputs = [torch.from_numpy(images)]
+        inputs += [torch.from_numpy(each).float() for each in (goals, recurrent)]
+        latents, durations, attentions, after = self(*inputs)
+        rows = latents.double().numpy(), durations.int().numpy(), attentions.numpy()
+        next_states = after.double().numpy() if self.state_size else [None] * len(images)
+        return [
+            Decision(latent, int(duration[0]), attention, state)
+            for latent, duration, attention, state in zip(*rows, next_states, strict=True)
+        ]
 
 
 class StraightAhead(Decider):

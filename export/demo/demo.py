@@ -38,7 +38,7 @@ from pixelgait.robot.viewing.film import FRAMES_PER_S, write_film
 from pixelgait.sim.engines.urdf import find_urdf
 from pixelgait.sim.scenes.courses.obstacle_course import ObstacleCourse
 from pixelgait.sim.scenes.registry import make_scene
-from pixelgait.sim.tasks.navigate import REACHED_M, STOPPED_M, STOPPED_STEPS
+from pixelgait.sim.tasks.judging import REACHED_M, STOPPED_M, STOPPED_STEPS
 from pixelgait.sim.viewing.video import Track, counted, draw_inset, render_track
 from pixelgait.sim.world.appearance import AppearanceSet
 from pixelgait.sim.world.scene import Layout, Scene, WithAppearance

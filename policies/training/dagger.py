@@ -11,13 +11,13 @@ with different selections therefore compete (successive halving, Jamieson and Ta
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from pixelgait.policies.high_level import (
     Architecture,
@@ -38,21 +38,24 @@ from pixelgait.policies.training.fitting import (
 )
 from pixelgait.policies.training.plan import TRIAL_COURSES, DAggerConfig, Plan
 from pixelgait.policies.training.rollouts import (
+    GLIDING_AT_ONCE,
     Figures,
     Job,
     Progress,
     RolloutWorker,
     Validation,
     counted,
+    shares,
     summary,
     this_worker,
 )
-from pixelgait.robot.control.controller import Decision, MemoryState
+from pixelgait.robot.control.controller import Decision
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import Readable, remove_leftovers
 from pixelgait.robot.spec import Array
-from pixelgait.sim.tasks.episode import Episode, glide_episode
-from pixelgait.sim.tasks.navigate import navigation_task
+from pixelgait.sim.engines.kinematic_body import KinematicBody
+from pixelgait.sim.tasks.episode import Episode
+from pixelgait.sim.tasks.gliding import Look
 from pixelgait.sim.tasks.teacher import Teacher
 from pixelgait.sim.workers.process_pool import Pool
 from pixelgait.sim.world.seeds import TRAINING, Stream
@@ -146,15 +149,17 @@ class DAgger:
                 return checked_figures(json.loads(str(data["figures"])))
         difficulty = self.plan.difficulty_in(self.round)
         students_lead = self.trained or self.round > 1
-        jobs = [
-            Course(
-                self.students[i % len(self.students)] if students_lead else None, seed, difficulty
-            )
-            for i, seed in enumerate(self._courses(self.config.courses, COLLECTING))
+        chosen = self._courses(self.config.courses, COLLECTING)
+        leaders = list(self.students) if students_lead else [None]
+        jobs = [  # in turn, each student leads on its courses
+            Courses(leader, seeds, difficulty)
+            for i, leader in enumerate(leaders)
+            for seeds in shares(chosen[i :: len(leaders)], GLIDING_AT_ONCE)
         ]
         collected = self.pool.imap(collect, jobs, f"round {self.round}: demonstrations")
         done = counted(collected, len(jobs), progress, 0.0, COLLECTED)
-        shown, episodes = zip(*done, strict=True)
+        pairs = [pair for group in done for pair in group]
+        shown, episodes = zip(*pairs, strict=True)
         figures = {**summary("train", episodes), "train/difficulty": difficulty}
         Demonstrations.joined(shown).save(file, figures)
         return figures
@@ -242,44 +247,69 @@ load_once = cache(Demonstrations.load)  # for a file that many students are fitt
 
 
 @dataclass(frozen=True, slots=True)
-class Course:
-    """Job of a worker: demonstrations on one course."""
+class Courses:
+    """Job of a worker: demonstrations on courses that robots glide along at once."""
 
     student: Array | None  # weights (n,) of the student that leads; None: the teacher leads
-    seed: int
+    seeds: Sequence[int]
     difficulty: float
 
 
-def collect(course: Course) -> tuple[Demonstrations, Episode]:
-    """Demonstrations on one course, and the episode."""
-    student, seed = course.student, course.seed
+def collect(courses: Courses) -> list[tuple[Demonstrations, Episode]]:
+    """Demonstrations on each course, and its episode."""
     worker, high_level = _worker_and_network()
-    body = worker.glider(course.difficulty)
-    teacher = Teacher(body)
-    rng = Stream.TEACHER_NOISE.rng(seed)
-    images, goals, latents = [], [], []
-    if student is not None:
-        set_weights(high_level, student)
+    bodies = worker.gliders(courses.difficulty, len(courses.seeds))
+    labels = [Labels(body, seed) for body, seed in zip(bodies, courses.seeds, strict=True)]
+    if courses.student is not None:
+        set_weights(high_level, courses.student)
 
-    def decide(image: NDArray[np.uint8], goal: Array, state: MemoryState) -> Decision:
-        taught = teacher.decide()
-        images.append(image)
-        goals.append(goal)
-        latents.append(taught.latent)
-        if student is not None:
-            return high_level.decide(image, goal, state)
-        if rng.random() < TEACHER_NOISE:
-            latent = np.array((taught.latent[0], rng.uniform(-1.0, 1.0)))
-            return replace(taught, latent=latent)
-        return taught
+    def decide(looks: Sequence[Look]) -> Sequence[Decision]:
+        taught = [labels[look.robot].taught(look) for look in looks]
+        if courses.student is not None:
+            return worker.decide(looks)
+        return [
+            labels[look.robot].perturbed(each) for look, each in zip(looks, taught, strict=True)
+        ]
 
-    task = navigation_task(body.scene, worker.plan.steps)
-    task.stall_steps = TURN_STALL_STEPS if body.scene.has_goal_position else STALL_STEPS
-    episode = glide_episode(decide, body, task, seed)
-    # An episode that begins at its goal has no decision: empty arrays, of the usual shapes.
-    seen = np.array(images, np.uint8).reshape(-1, *high_level.image_shape)
-    towards, taught = (np.array(each, float).reshape(-1, 2) for each in (goals, latents))
-    return Demonstrations(np.arange(len(seen)) == 0, seen, towards, taught), episode
+    stall_steps = TURN_STALL_STEPS if bodies[0].scene.has_goal_position else STALL_STEPS
+    episodes = worker.glide(decide, courses.seeds, courses.difficulty, stall_steps)
+    shown = [each.shown(high_level.image_shape) for each in labels]
+    return list(zip(shown, episodes, strict=True))
+
+
+class Labels:
+    """Teacher's decisions along one course, beside what the camera saw."""
+
+    def __init__(self, body: KinematicBody, seed: int) -> None:
+        self._teacher = Teacher(body)
+        self._rng = Stream.TEACHER_NOISE.rng(seed)
+        self._looks: list[Look] = []
+        self._latents: list[Array] = []
+
+    def taught(self, look: Look) -> Decision:
+        """The teacher's decision, which is kept."""
+        decision = self._teacher.decide()
+        self._looks.append(look)
+        self._latents.append(decision.latent)
+        return decision
+
+    def perturbed(self, decision: Decision) -> Decision:
+        """The decision, now and then with a random turn."""
+        if self._rng.random() >= TEACHER_NOISE:
+            return decision
+        latent = np.array((decision.latent[0], self._rng.uniform(-1.0, 1.0)))
+        return replace(decision, latent=latent)
+
+    def shown(self, image_shape: tuple[int, int, int]) -> Demonstrations:
+        """All decisions; none if the course begins at its goal."""
+        images = np.array([look.image for look in self._looks], np.uint8)
+        goals = np.array([look.goal for look in self._looks], float)
+        return Demonstrations(
+            np.arange(len(images)) == 0,
+            images.reshape(-1, *image_shape),
+            goals.reshape(-1, 2),
+            np.array(self._latents, float).reshape(-1, 2),
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -33,8 +34,9 @@ from pixelgait.sim.engines.kinematic_body import KinematicBody
 from pixelgait.sim.engines.registry import make_body
 from pixelgait.sim.scenes.flat import FlatGround
 from pixelgait.sim.scenes.registry import make_scene
-from pixelgait.sim.tasks.episode import Episode, glide_episode, run_episode
+from pixelgait.sim.tasks.episode import Episode, run_episode
 from pixelgait.sim.tasks.follow import Follow
+from pixelgait.sim.tasks.gliding import Glide, HighLevels, Look, glide_episodes
 from pixelgait.sim.tasks.navigate import AHEAD, navigation_task
 from pixelgait.sim.tasks.task import Task
 from pixelgait.sim.workers.process_pool import Pool
@@ -48,6 +50,7 @@ Figures = dict[str, float]
 Progress = Callable[[float], object]  # is called with the share done of an iteration
 Result = TypeVar("Result")
 MOST_AT_ONCE = 64  # candidates in a batch: more gain nothing, and a worker that dies loses them
+GLIDING_AT_ONCE = 20  # robots that decide together; assumption
 FIRST_WALK_STEPS = 1000
 # Each has its own push at the start.
 FIRST_WALKS = range(FIRST_EVALUATION_SEED, FIRST_EVALUATION_SEED + 10)
@@ -78,7 +81,7 @@ class RolloutWorker:
         high = self.high_level
         self.camera = camera_for(self.spec.camera, high.image_shape) if high else None
         self._bodies: dict[tuple[str, float], SimulatedBody] = {}
-        self._gliders: dict[float, KinematicBody] = {}
+        self._gliders: dict[float, list[KinematicBody]] = {}
         self._batches: dict[int, MuJoCoBatch] = {}  # by number of robots
 
     def body(self, difficulty: float, seed: int) -> SimulatedBody:
@@ -97,14 +100,13 @@ class RolloutWorker:
             )
         return self._bodies[key]
 
-    def glider(self, difficulty: float) -> KinematicBody:
-        """The gliding robot in the scene of a difficulty, made once."""
-        if difficulty not in self._gliders:
+    def gliders(self, difficulty: float, count: int) -> list[KinematicBody]:
+        """Gliding robots, each in a scene of its own of this difficulty, made once."""
+        bodies = self._gliders.setdefault(difficulty, [])
+        while len(bodies) < count:
             scene, ranges = self._scene(difficulty), self.plan.randomisation
-            self._gliders[difficulty] = KinematicBody(
-                self.spec, scene, camera=self.camera, randomisation=ranges
-            )
-        return self._gliders[difficulty]
+            bodies.append(KinematicBody(self.spec, scene, camera=self.camera, randomisation=ranges))
+        return bodies[:count]
 
     def _scene(self, difficulty: float) -> Scene:
         plan = self.plan
@@ -154,15 +156,45 @@ class RolloutWorker:
     def close(self) -> None:
         for body in self._bodies.values():
             body.close()
-        for glider in self._gliders.values():
+        for glider in chain(*self._gliders.values()):
             glider.close()
 
     def _glide(self, job: Job) -> list[Episode]:
         """One episode per seed of a high level without a low level."""
         assert self.high_level is not None
-        body = self.glider(job.difficulty)
         set_weights(self.high_level, job.weights)
-        return [glide_episode(self.high_level.decide, body, self.task, seed) for seed in job.seeds]
+        return [
+            episode
+            for seeds in shares(job.seeds, GLIDING_AT_ONCE)
+            for episode in self.glide(self.decide, seeds, job.difficulty)
+        ]
+
+    def decide(self, looks: Sequence[Look]) -> Sequence[Decision]:
+        """Decisions of the high level for robots that are due."""
+        assert self.high_level is not None
+        images, goals = (
+            np.stack([each.image for each in looks]),
+            np.stack([each.goal for each in looks]),
+        )
+        return self.high_level.decide_all(images, goals, [each.state for each in looks])
+
+    def glide(
+        self,
+        high_levels: HighLevels,
+        seeds: Sequence[int],
+        difficulty: float,
+        stall_steps: float | None = None,
+    ) -> list[Episode]:
+        """Episodes of gliding robots, all at once; None: they may stall as long as the task lets.
+
+        The number of seeds is part of an episode: rounding may depend on it.
+        """
+        glides: list[Glide] = []
+        for body, seed in zip(self.gliders(difficulty, len(seeds)), seeds, strict=True):
+            task = navigation_task(body.scene, self.task.steps, self.plan.contact_cost)
+            task.stall_steps = task.stall_steps if stall_steps is None else stall_steps
+            glides.append(Glide(len(glides), body, task, seed))
+        return glide_episodes(high_levels, glides)
 
     def _policy(
         self, weights: Array, normaliser: Normaliser
@@ -207,6 +239,11 @@ def counted(
         yield result
 
 
+def shares(items: Sequence[Result], size: int) -> list[Sequence[Result]]:
+    """The items in order, `size` at a time."""
+    return [items[i : i + size] for i in range(0, len(items), size)]
+
+
 def evaluate(
     pool: Pool, plan: Plan, jobs: Sequence[Job], label: str, progress: Progress | None = None
 ) -> list[list[Episode]]:
@@ -217,11 +254,10 @@ def evaluate(
     from tqdm import tqdm
 
     size = min(MOST_AT_ONCE, math.ceil(len(jobs) / pool.capacity)) if plan.batched else 1
-    shares = [jobs[i : i + size] for i in range(0, len(jobs), size)]
     found: list[list[Episode]] = []
     total = sum(len(job.seeds) for job in jobs)
     with tqdm(desc=label, total=total, unit="episode", leave=False, disable=None) as bar:
-        for share in pool.imap(run_jobs, shares):
+        for share in pool.imap(run_jobs, shares(jobs, size)):
             found += share
             bar.update(sum(map(len, share)))
             if progress is not None:
@@ -242,7 +278,8 @@ class Validation:
         """Figures of weights (n,)."""
         difficulty = self.plan.difficulty
         seeds = VALIDATION[: self.episodes]
-        jobs = [Job(weights, normaliser, [seed], self.steps, difficulty) for seed in seeds]
+        groups = shares(seeds, GLIDING_AT_ONCE if self.plan.glides else 1)
+        jobs = [Job(weights, normaliser, group, self.steps, difficulty) for group in groups]
         ran = evaluate(self.pool, self.plan, jobs, "validation")
         episodes = [episode for each in ran for episode in each]
         return summary("validation", episodes)

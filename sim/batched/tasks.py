@@ -22,6 +22,7 @@ from pixelgait.sim.batched.mujoco_batch import BatchReading, MuJoCoBatch
 from pixelgait.sim.body.interface import JointLoads
 from pixelgait.sim.tasks.episode import SAMPLE_STEPS, Contacts, Episode
 from pixelgait.sim.tasks.follow import Follow, FollowReward, drawn_command
+from pixelgait.sim.tasks.judging import ADVANCE_M
 from pixelgait.sim.tasks.navigate import AHEAD, Forward
 from pixelgait.sim.tasks.task import (
     FALLEN_HEIGHT_M,
@@ -158,7 +159,7 @@ class ForwardBatch:
         progress, cap = body.positions[:, 0], Forward.CAP_M_PER_S * CONTROL_DT_S
         rewards = np.clip(progress - self._progress, -cap, cap)
         self._progress = progress
-        better = progress > self._best + Forward.ADVANCE_M
+        better = progress > self._best + ADVANCE_M
         self._since_best = np.where(better, 0, self._since_best + 1)
         self._best = np.where(better, progress, self._best)
         return rewards, (self._since_best > self.stall_steps) | fallen(body)

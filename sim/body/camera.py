@@ -15,7 +15,7 @@ from pixelgait.sim.world.appearance import LIGHT
 
 NEAR_M, FAR_M = 0.01, 30.0  # assumption: within the housing; beyond any depth camera's range
 
-CACHED_CAMERAS = 8  # assumption; randomised cameras are new in every episode
+CACHED_CAMERAS = 64  # assumption: more than robots glide at once, each with a camera of its own
 
 Kind = Literal["rgb", "depth", "rgbd"]
 CHANNELS: dict[Kind, int] = {"rgb": 3, "depth": 1, "rgbd": 4}  # of a policy's image
@@ -71,21 +71,9 @@ class Camera:
 
     def axes(self, position: tuple[float, ...], rotation: Array) -> tuple[Array, Array, Array]:
         """Eye, forward and up in the world, (3,) each, for a base at xyz [m], rotated (3, 3)."""
-        down = self.mount.pitch_down_rad
-        cos, sin = math.cos(down), math.sin(down)
-        ahead, above = np.array((cos, 0.0, -sin)), np.array((sin, 0.0, cos))
-        if self.yaw_rad or self.roll_rad:
-            ahead, above = self._with_mount_error(ahead, above)
+        ahead, above = _mounted(self.mount.pitch_down_rad, self.yaw_rad, self.roll_rad)
         forward, up = rotation @ ahead, rotation @ above
         return np.asarray(position) + rotation @ self.mount.position_m, forward, up
-
-    def _with_mount_error(self, ahead: Array, above: Array) -> tuple[Array, Array]:
-        """Forward and up, yawed about the base's z axis and rolled about forward."""
-        cos, sin = math.cos(self.roll_rad), math.sin(self.roll_rad)
-        above = cos * above + sin * np.cross(ahead, above)
-        cos, sin = math.cos(self.yaw_rad), math.sin(self.yaw_rad)
-        left = np.array(((cos, -sin, 0.0), (sin, cos, 0.0), (0.0, 0.0, 1.0)))
-        return left @ ahead, left @ above
 
     @property
     def focal_pixels(self) -> float:
@@ -106,10 +94,16 @@ class Camera:
             forward[0] * up[1] - forward[1] * up[0],
         )
         local = _rays_float32(self.mount.vertical_fov_rad, self.height, self.width)
-        rays = np.array((forward, right, up), np.float32).T @ local
-        pixel_rad = 2.0 * math.tan(self.mount.vertical_fov_rad / 2.0) / self.height
+        axes = np.array((forward, right, up), np.float32)
         return View(
-            eye.astype(np.float32), forward.astype(np.float32), rays, local[0], pixel_rad, FAR_M
+            eye.astype(np.float32),
+            forward.astype(np.float32),
+            axes.T @ local,
+            local[0],
+            1.0 / self.focal_pixels,
+            FAR_M,
+            axes,
+            (self.height, self.width),
         )
 
 
@@ -117,6 +111,20 @@ def camera_for(mount: CameraMount, image_shape: tuple[int, int, int]) -> Camera:
     """The camera for a policy's image shape (H, W, C)."""
     height, width, channels = image_shape
     return Camera(mount, width, height, KIND_OF_CHANNELS[channels])
+
+
+@lru_cache(maxsize=CACHED_CAMERAS)
+def _mounted(down_rad: float, yaw_rad: float, roll_rad: float) -> tuple[Array, Array]:
+    """Forward and up (3,) in the base frame: pitched down, rolled about forward, yawed about z."""
+    cos, sin = math.cos(down_rad), math.sin(down_rad)
+    ahead, above = np.array((cos, 0.0, -sin)), np.array((sin, 0.0, cos))
+    if not (yaw_rad or roll_rad):
+        return ahead, above
+    cos, sin = math.cos(roll_rad), math.sin(roll_rad)
+    above = cos * above + sin * np.cross(ahead, above)
+    cos, sin = math.cos(yaw_rad), math.sin(yaw_rad)
+    left = np.array(((cos, -sin, 0.0), (sin, cos, 0.0), (0.0, 0.0, 1.0)))
+    return left @ ahead, left @ above
 
 
 @lru_cache(maxsize=CACHED_CAMERAS)

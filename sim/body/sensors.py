@@ -7,13 +7,13 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from pixelgait.robot.control.observation import DEPTH_RANGE_M, fill_holes, rgbd
+from pixelgait.robot.control.observation import DEPTH_RANGE_M, rgbd
 from pixelgait.robot.interface import Image, Reading
 from pixelgait.robot.rotation import tilted, turned, wrap_angle
 from pixelgait.robot.spec import Array
@@ -85,6 +85,13 @@ def nearer_quaternion(orientation: Array, last: Array) -> Array:
     return -orientation if orientation @ last < 0.0 else orientation
 
 
+class Poses(Protocol):
+    """Poses of a base over time."""
+
+    def at(self, time_s: float) -> Array:
+        """Position [m] and orientation xyzw (7,) at a time [s]."""
+
+
 class CameraStream:
     """Frames at a camera's own rate, some lost, each late; rendered on demand.
 
@@ -92,7 +99,15 @@ class CameraStream:
     present poses.
     """
 
-    def __init__(self, sample: Sample, camera: Camera, view: Renderer, seed: int) -> None:
+    def __init__(
+        self,
+        sample: Sample,
+        camera: Camera,
+        view: Renderer,
+        seed: int,
+        poses: Poses | None = None,
+    ) -> None:
+        """`poses` of the base over time; None: those that are observed."""
         self.sample, self.view, self.seed = sample, view, seed
         shift_m = sample.camera_ahead_m, sample.camera_left_m, sample.camera_up_m
         angles = sample.camera_pitch_rad, sample.camera_yaw_rad, sample.camera_roll_rad
@@ -101,13 +116,14 @@ class CameraStream:
         self._exposure_control = AutomaticExposure(
             sample.camera_exposure, sample.camera_exposure_lag_s
         )
-        self._poses = History(2.0)  # for a latency of 1 s, lost frames and the shutter
+        self._observed = History(2.0)  # for a latency of 1 s, lost frames and the shutter
+        self._poses = poses or self._observed
         self._orientation = np.zeros(4)
 
     def observe(self, time_s: float, pose: BasePose) -> None:
         """Record the pose of the base at a time [s]."""
         self._orientation = nearer_quaternion(np.array(pose.orientation), self._orientation)
-        self._poses.add(time_s, np.concatenate((pose.position, self._orientation)))
+        self._observed.add(time_s, np.concatenate((pose.position, self._orientation)))
 
     def newest(self, now_s: float) -> Image:
         """The newest frame that has arrived by now, stamped with its exposure [s]."""
@@ -116,10 +132,10 @@ class CameraStream:
         orientation = pose[3:] / np.linalg.norm(pose[3:])
         seen_from = BasePose(tuple(pose[:3].tolist()), tuple(orientation.tolist()))
         pixels = self.view(self.camera, seen_from)
-        brightness = 1.0
+        brightness, motion = 1.0, (0.0, 0.0)
         if pixels.dtype == np.uint8:
             brightness = self._exposure_control.factor(pixels[..., :3], time_s)
-        motion = self._motion(time_s)
+            motion = self._motion(time_s)
         focal = self.camera.focal_pixels
         return Image(captured(pixels, self.sample, focal, rng, motion, brightness), time_s)
 
@@ -173,14 +189,22 @@ def captured(
         brightness: Factor of automatic exposure.
     """
     if pixels.dtype == np.float32:  # depth [m]
-        return fill_holes(apply_stereo(pixels, sample, focal_pixels, rng))
+        return _filled(apply_stereo(pixels, sample, focal_pixels, rng))
     colours = apply_camera(pixels[..., :3], sample, motion, brightness, rng)
     if pixels.shape[2] == 3:
         return colours
     # Bytes saturate at their range: those pixels count as measured.
     far = pixels[..., 3] == 255
     depth = np.where(far, FAR_M, pixels[..., 3] * (DEPTH_RANGE_M / 255.0))
-    return rgbd(colours, fill_holes(apply_stereo(depth, sample, focal_pixels, rng, cuts=False)))
+    return rgbd(colours, _filled(apply_stereo(depth, sample, focal_pixels, rng, cuts=False)))
+
+
+def _filled(depth: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Depth (H, W) [m] with its holes filled in place, as `observation.fill_holes` does."""
+    from pixelgait.sim.body.depth_kernels import fill
+
+    fill(depth)
+    return depth
 
 
 def apply_camera(
@@ -243,25 +267,27 @@ def apply_stereo(
 
     Depth beyond the sample's range is not measured, or without `cuts` measured badly.
     """
-    inverse = 1.0 / np.maximum(depth.astype(np.float64), 1e-3)
-    noise, lost, fly, mix = (rng.random(depth.shape) for _ in range(4))
-    patchy = cv2.resize(rng.random((PATCHES, PATCHES)), depth.shape[::-1], interpolation=0)
-    furthest_m = max(sample.depth_range_m, 1e-3)
-    # Assumption: three times as many single holes at the far end as nearby: the projector fades.
-    gone = lost < sample.depth_holes * (0.5 + np.minimum(depth, furthest_m) / furthest_m)
-    gone |= patchy < sample.depth_patches
-    gone |= _occluded(inverse, focal_pixels * sample.depth_baseline_m)
-    flying = _at_edges(inverse) & (fly < sample.depth_flying)
-    inverse = np.where(flying, _between_neighbours(inverse, mix), inverse)
-    # Errors of disparity are uniform in inverse depth, so depth errs by its square [m]. Assumption:
-    # a uniform distribution.
-    inverse = inverse + sample.depth_error_per_m * np.sqrt(12.0) * (noise - 0.5)
-    if sample.depth_step_per_m:
-        inverse = np.rint(inverse / sample.depth_step_per_m) * sample.depth_step_per_m
-    far = cuts & (inverse <= 1.0 / furthest_m)
-    seen = 1.0 / np.maximum(inverse, 1e-6)
-    gone |= far | (seen < sample.depth_nearest_m)
-    return np.where(gone, np.nan, seen).astype(np.float32)
+    from pixelgait.sim.body.depth_kernels import measure
+
+    draws = rng.random((4, *depth.shape))
+    measured = np.empty(depth.shape, np.float32)
+    measure(
+        depth.astype(np.float64),
+        draws,
+        rng.random((PATCHES, PATCHES)),
+        sample.depth_holes,
+        sample.depth_patches,
+        focal_pixels * sample.depth_baseline_m,
+        EDGE_STEP,
+        sample.depth_flying,
+        sample.depth_error_per_m,
+        sample.depth_step_per_m,
+        sample.depth_nearest_m,
+        max(sample.depth_range_m, 1e-3),
+        cuts,
+        measured,
+    )
+    return measured
 
 
 def _vignette(strength: float, height: int, width: int) -> Array:
@@ -281,34 +307,6 @@ def _blurred(values: NDArray[np.float32], right: float, down: float) -> NDArray[
         shift = np.array(((1.0, 0.0, share * right), (0.0, 1.0, share * down)))
         total += cv2.warpAffine(values, shift, (width, height), borderMode=cv2.BORDER_REPLICATE)
     return total / np.float32(BLUR_TAPS)
-
-
-def _occluded(inverse: Array, pixels_m: float) -> NDArray[np.bool_]:
-    """Pixels of the left imager that are occluded for the right one by something nearer.
-
-    They are bands on the left of near surfaces, as wide as the difference of the disparities.
-    """
-    columns = np.arange(inverse.shape[1])
-    in_right = columns - pixels_m * inverse
-    leftmost = np.full_like(in_right, np.inf)  # edge of all pixels further right
-    leftmost[:, :-1] = np.minimum.accumulate(in_right[:, :0:-1], axis=1)[:, ::-1] - 0.5
-    return np.asarray(in_right > leftmost)
-
-
-def _at_edges(inverse: Array) -> NDArray[np.bool_]:
-    """Pixels with a right or left neighbour that is much nearer or further."""
-    step = np.abs(np.diff(inverse, axis=1)) > EDGE_STEP
-    edges = np.zeros(inverse.shape, bool)
-    edges[:, 1:] |= step
-    edges[:, :-1] |= step
-    return edges
-
-
-def _between_neighbours(inverse: Array, share: Array) -> Array:
-    """Inverse depth between the left and the right neighbour, at a share (H, W)."""
-    left, right = np.roll(inverse, 1, axis=1), np.roll(inverse, -1, axis=1)
-    left[:, 0], right[:, -1] = inverse[:, 0], inverse[:, -1]
-    return np.asarray(left + share * (right - left))
 
 
 class DriftingOdometry:

@@ -24,14 +24,13 @@ from pixelgait.sim.engines.mujoco_model import SCENE_GROUP, scene_geom, wxyz
 from pixelgait.sim.rendering.geometry import FOREIGN, SKY
 from pixelgait.sim.rendering.geometry import Hits as SceneHits
 from pixelgait.sim.rendering.painter import Painter
+from pixelgait.sim.world.appearance import AMBIENT, DIFFUSE, SHININESS, SKY_LEVEL, SPECULAR
 from pixelgait.sim.world.meshes import as_loaded, box_uv
 from pixelgait.sim.world.obstacles import are_obstacles
 from pixelgait.sim.world.scene import ORIGIN, Box, Layout, Mesh, Plane, Pose, Scene, Shape
 from pixelgait.sim.world.texture import CHEQUERS_M, TILE_PIXELS, chequers, tile
 
 SLACK_M = 1e-4  # between a hit, float64, and its triangle, float32
-AMBIENT, DIFFUSE, SPECULAR, SHININESS = 0.6, 0.35, 0.05, 2  # of PyBullet's getCameraImage
-SKY_LEVEL = 255
 GROUPS = np.array([i == SCENE_GROUP for i in range(6)], dtype=np.uint8)
 
 

@@ -29,9 +29,9 @@ HALF_PIXEL = 0.5
 
 
 class PyBulletScene:
-    """A scene in a PyBullet client; `alone`: without a robot in the client."""
+    """A scene in a PyBullet client."""
 
-    def __init__(self, scene: Scene, client: int, alone: bool = False) -> None:
+    def __init__(self, scene: Scene, client: int) -> None:
         self.scene = scene
         self.client = client
         self._textures: dict[Texture, int] = {}  # PyBullet's ids
@@ -42,7 +42,6 @@ class PyBulletScene:
         self._obstacles: set[int] = set()  # of the last layout
         self._away: set[int] = set()  # movable bodies beyond the cameras' range
         self.layout = Layout(ORIGIN)
-        self._alone = alone
         self._painter = Painter(scene)
         bodies = (*self._fixed, *(body for body, _ in self._movable))
         self._shapes = {body: i for i, body in enumerate(bodies)}
@@ -90,13 +89,7 @@ class PyBulletScene:
         return render_colours_and_depth(self.client, camera, pose)
 
     def _with_appearance(self, camera: Camera, pose: BasePose) -> NDArray[np.uint8]:
-        """RGB or RGB-D image; RGB of a scene without a robot is cast without PyBullet."""
-        if camera.kind == "rgb" and self._alone:
-            view = view_from(camera, pose)
-            hits = self._painter.cast(view)
-            if hits is not None:
-                colours = self._painter.paint(view, hits)
-                return colours.reshape(camera.height, camera.width, 3)
+        """RGB or RGB-D image."""
         rgb, depth = self.render_from(camera, pose)
         return rgb if camera.kind == "rgb" else rgbd(rgb, depth)
 

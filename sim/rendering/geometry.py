@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from pixelgait.sim.world.scene import (
     AWAY,
+    STORE,
     Box,
     HeightField,
     Layout,
@@ -39,6 +40,8 @@ class View(NamedTuple):
     ahead: Floats  # (n,) their components along `forward`
     pixel_rad: float  # width of a pixel
     far_m: float
+    axes: Floats  # (3, 3) forward, right and up
+    size: tuple[int, int]  # height and width, of which n is the product
 
 
 class Hits(NamedTuple):
@@ -49,16 +52,22 @@ class Hits(NamedTuple):
 
 
 class Geometry:
-    """Bounding boxes of K shapes: of boxes, planes and height fields; meshes have none."""
+    """Upright boxes around K shapes: boxes, planes and height fields; meshes have none."""
 
     def __init__(self, scene: Scene) -> None:
         self.shapes: Sequence[Shape] = (*scene.fixed, *scene.movable)
         self.first_movable = len(scene.fixed)
         count = len(self.shapes)
-        self.half = np.zeros((count, 3), np.float32)
-        self.middle = np.zeros((count, 3), np.float32)  # of the box
+        # Middle x, y, z, halves x, y, z [m], cosine and sine of the yaw.
+        self.boxes = np.zeros((count, 8), np.float32)
+        self.boxes[:, 6] = 1.0
+        self.middle, self.half = self.boxes[:, :3], self.boxes[:, 3:6]
         self.axes = np.tile(np.eye(3, dtype=np.float32), (count, 1, 1))  # rows: x, y, z of a box
         self.away = np.zeros(count, bool)  # shapes that a mixture does not use
+        self._stored = np.zeros(count, bool)
+        # Height fields: first index in `heights`, rows, columns, distance of their points [m].
+        self.fields = np.zeros((count, 4))
+        self.heights = np.zeros(0, np.float32)  # of all fields' points over their middles [m]
         self._lift = np.zeros(count)  # of the box's middle above the shape's origin
         for i, shape in enumerate(self.shapes):
             self._add(i, shape)
@@ -66,6 +75,10 @@ class Geometry:
         self.solid = seen & [isinstance(s, Box | Plane) for s in self.shapes]
         self.radius = np.linalg.norm(self.half, axis=1)
         self.has_mesh = any(isinstance(shape, Mesh) for shape in self.shapes)
+
+    def drawn(self) -> NDArray[np.int64]:
+        """Indices of the shapes that rays can hit."""
+        return np.flatnonzero((self.solid | (self.fields[:, 1] > 0.0)) & ~self.away & ~self._stored)
 
     def lay_out(self, layout: Layout) -> None:
         """Put the movable shapes at their poses in an episode."""
@@ -76,15 +89,12 @@ class Geometry:
         """Put a movable shape at a pose."""
         self._place(self.first_movable + movable, pose)
 
-    def table(self) -> Floats:
-        """(8, K): middles, halves, and cosine and sine of the yaw."""
-        return np.concatenate((self.middle.T, self.half.T, self.axes[:, 0, :2].T))
-
     def _place(self, i: int, pose: Pose) -> None:
         self.middle[i] = pose.x, pose.y, pose.z + self._lift[i]
-        self.away[i] = pose == AWAY
+        self.away[i], self._stored[i] = pose == AWAY, pose == STORE
         cos, sin = math.cos(pose.yaw), math.sin(pose.yaw)
         self.axes[i, :2, :2] = (cos, sin), (-sin, cos)
+        self.boxes[i, 6:] = cos, sin
 
     def _add(self, i: int, shape: Shape) -> None:
         if isinstance(shape, Plane):
@@ -98,31 +108,8 @@ class Geometry:
             sides = rows * shape.cell_m, columns * shape.cell_m, high - low
             self.half[i] = np.array(sides) / 2.0 + (0.0, 0.0, PADDING_M)
             self._lift[i] = (low + high) / 2.0
+            self.fields[i] = len(self.heights), rows + 1, columns + 1, shape.cell_m
+            heights = shape.heights_m.astype(np.float32)
+            over = (heights - (heights.min() + heights.max()) / 2.0).ravel()
+            self.heights = np.concatenate((self.heights, over))
             self._place(i, shape.pose)
-
-
-def within(view: View, middle: Floats, radius: Floats) -> NDArray[np.bool_]:
-    """Which spheres around points (K, 3), relative to the eye, intersect the cone of a view."""
-    half_angle = math.acos(min(1.0, float(view.ahead.min())))
-    distance = np.maximum(np.linalg.norm(middle, axis=1), 1e-6)
-    cosine = np.clip((middle @ view.forward) / distance, -1.0, 1.0)
-    widened = half_angle + np.arcsin(np.minimum(radius / distance, 1.0))
-    reached = np.arccos(cosine) < widened
-    return np.asarray((distance <= radius) | (reached & (distance - radius < view.far_m * 1.5)))
-
-
-def slabs(axes: Floats, middle: Floats, half: Floats, directions: Floats) -> tuple[Floats, Floats]:
-    """Distances (k, n) [m] at which rays (3, n) from the origin enter and leave k boxes.
-
-    Slab method (Kay and Kajiya 1986): a ray is in a box between all three pairs of its faces.
-    """
-    k = len(axes)
-    along = axes.transpose(1, 0, 2).reshape(-1, 3) @ directions  # (3 k, n)
-    along[along == 0.0] = 1e-9
-    inverse = np.reciprocal(along, out=along)
-    centre = np.einsum("kij,kj->ik", axes, middle).reshape(-1, 1) * inverse
-    reach = half.T.reshape(-1, 1) * np.abs(inverse)
-    x, y, z = (centre - reach).reshape(3, k, -1)
-    centre += reach
-    u, v, w = centre.reshape(3, k, -1)
-    return np.maximum(np.maximum(x, y), z), np.minimum(np.minimum(u, v), w)

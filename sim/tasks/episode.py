@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,8 +11,6 @@ from pixelgait.robot.control.controller import (
     Controller,
     ControlResult,
     Decision,
-    DecisionScheduler,
-    HighLevel,
     ScheduledDecision,
 )
 from pixelgait.robot.control.low_level import INPUT_SIZE, LATENT_SIZE, features
@@ -22,9 +19,6 @@ from pixelgait.robot.interface import CONTROL_DT_S, Reading
 from pixelgait.robot.spec import Array
 from pixelgait.sim.body.interface import RobotBase, SimulatedBody
 from pixelgait.sim.tasks.task import Task, fallen, progress_m
-
-if TYPE_CHECKING:
-    from pixelgait.sim.engines.kinematic_body import KinematicBody
 
 SAMPLE_STEPS = 10  # every tenth step is logged: path and observation statistics
 
@@ -159,27 +153,6 @@ def run_episode(
             watch(log.steps, result)
     fault = controller.supervisor.fault
     return log.episode(seed, task, fell=fallen(body) or fault is not None, fault=fault)
-
-
-def glide_episode(high_level: HighLevel, body: KinematicBody, task: Task, seed: int) -> Episode:
-    """As `run_episode`, for a robot without legs: no low level, no supervisor.
-
-    Decisions are scheduled as in a controller.
-    """
-    reading = body.reset(seed)
-    scheduler = DecisionScheduler(high_level)
-    scheduler.go_to(body.scene.goal_position)
-    task.reset(body, seed)
-    log, over = EpisodeLog(body), False
-    while not over and log.steps < task.steps:
-        log.before_step()
-        scheduled = scheduler.schedule(reading)
-        body.follow(scheduled.latent)
-        reading = body.read()
-        reward, over = task.step(body)
-        over = over or not body.on_ground()
-        log.after_step(reward, scheduled)
-    return log.episode(seed, task, fell=not body.on_ground(), fault=None)
 
 
 def _observation(last: Decision | None, reading: Reading, phase: Array) -> Array:

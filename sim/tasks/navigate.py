@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections import deque
 
 import numpy as np
 
 from pixelgait.robot.interface import CONTROL_DT_S
 from pixelgait.robot.spec import Array
 from pixelgait.sim.body.interface import RobotBase
+from pixelgait.sim.tasks.judging import (
+    PROGRESS,
+    STOPPED_M,
+    STOPPED_STEPS,
+    SWAY_STEPS,
+    judge,
+)
 from pixelgait.sim.tasks.task import drawn_push, fallen, planar_pose, progress_m
 from pixelgait.sim.world.scene import Scene
 from pixelgait.sim.world.seeds import Stream
 
 AHEAD = np.array((1.0, 0.0))  # the latent command of full speed, straight on
-# Anderson et al. 2018 (arXiv 1807.06757), section 3: twice the robot's width of 0.18 m in Habitat.
-REACHED_M = 0.36
-NEAR_M = 0.5  # a weaker criterion, for comparison
-STOPPED_STEPS, STOPPED_M = 50, 0.05  # stopped: within 5 cm for half a second
-# The path walked is that of the mean position over about a gait cycle: in steps of 10 ms a base's
-# sway would add 2 %.
-SWAY_STEPS = STOPPED_STEPS
+NEAR_M = 0.5  # a weaker criterion for a goal, for comparison
 
 
 class Forward:
@@ -33,23 +33,30 @@ class Forward:
     """
 
     CAP_M_PER_S = 0.6  # assumption: the paper gives none
-    ADVANCE_M = 0.1  # less is swaying; assumption
     SHOVE_M_PER_S = 0.2  # at the start, in a random direction: no two episodes are equal
     stall_steps: float = 600  # 6 s, ten times as long as ADVANCE_M takes; assumption
 
     def __init__(self, steps: int, contact_cost_m_per_s: float = 0.0) -> None:
         self.steps = steps
         self.contact_cost_m_per_s = contact_cost_m_per_s
-        self._progress = self._best = 0.0
-        self._since_best = self._steps = 0
-        self._arrived = self.stuck = False
+        self.episode = np.zeros(1, PROGRESS).view(np.recarray)  # as `judge` keeps it
+        self.places = np.zeros((SWAY_STEPS, 2))  # the last ones [m]
 
     def reset(self, body: RobotBase, seed: int) -> None:
-        self._progress = self._best = progress_m(body)
-        self._since_best = self._steps = 0
-        self._arrived = self.stuck = False
-        self._endless = math.isinf(body.scene.goal_m)
+        self.start(body)
         body.push(self.shove(seed))
+
+    def start(self, body: RobotBase) -> None:
+        """Begin an episode at the robot's place."""
+        episode, scene = self.episode, body.scene
+        episode[:] = 0
+        episode.limit_steps, episode.stall_steps = self.steps, self.stall_steps
+        episode.cap_m_per_s, episode.contact_cost_m_per_s = (
+            self.CAP_M_PER_S,
+            self.contact_cost_m_per_s,
+        )
+        episode.goal_m = scene.goal_m
+        episode.progress_m = episode.best_m = progress_m(body)
 
     @classmethod
     def shove(cls, seed: int) -> Array:
@@ -57,27 +64,20 @@ class Forward:
         return drawn_push(cls.SHOVE_M_PER_S, Stream.TASK.rng(seed))
 
     def step(self, body: RobotBase) -> tuple[float, bool]:
-        self._steps += 1
-        progress = progress_m(body)
-        cap = self.CAP_M_PER_S * CONTROL_DT_S
-        reward = max(-cap, min(cap, progress - self._progress))
-        if self.contact_cost_m_per_s and body.touching() is not None:
-            reward -= self.contact_cost_m_per_s * CONTROL_DT_S
-        self._progress = progress
-        self._since_best += 1
-        if progress > self._best + self.ADVANCE_M:
-            self._best, self._since_best = progress, 0
-        self._arrived = self._at_goal(body)
-        over = self._arrived or fallen(body)
-        self.stuck = not over and self._since_best > self.stall_steps
-        return reward, over or self.stuck
+        (x, y, _), _ = body.pose()
+        touching = self.contact_cost_m_per_s > 0.0 and body.touching() is not None
+        judge(self.episode, self.places, progress_m(body), x, y, touching, fallen(body))
+        return float(self.episode.reward[0]), bool(self.episode.over[0])
 
-    def _at_goal(self, body: RobotBase) -> bool:
-        return self._progress > body.scene.goal_m
+    @property
+    def stuck(self) -> bool:
+        """Whether the robot has not advanced for too long."""
+        return bool(self.episode.stuck[0])
 
     def succeeded(self) -> bool | None:
         """Whether the goal is reached, if there is one."""
-        return None if self._endless else self._arrived
+        endless = math.isinf(self.episode.goal_m[0])
+        return None if endless else bool(self.episode.arrived[0])
 
     def metrics(self, fell: bool) -> dict[str, float]:
         return {}
@@ -99,46 +99,30 @@ class Navigate(Forward):
 
     stall_steps = math.inf
 
-    def reset(self, body: RobotBase, seed: int) -> None:
-        super().reset(body, seed)
+    def start(self, body: RobotBase) -> None:
+        super().start(body)
         assert body.scene.goal_position is not None
         self.goal_position: Array = body.scene.goal_position
-        start = planar_pose(body)[:2]
-        self._path_length_m = body.scene.path_length_m(*start.tolist())
-        self._walked_m = 0.0
-        self._places: deque[Array] = deque([start] * SWAY_STEPS, maxlen=SWAY_STEPS)
-
-    def step(self, body: RobotBase) -> tuple[float, bool]:
-        reward, over = super().step(body)
-        place = planar_pose(body)[:2]
-        mean_moved = (place - self._places[0]) / SWAY_STEPS
-        self._walked_m += float(np.hypot(*mean_moved))
-        self._places.append(place)
-        return reward, over or self.succeeded()
-
-    def _at_goal(self, body: RobotBase) -> bool:
-        return False  # it has to stop there as well
+        self.places[:] = place = planar_pose(body)[:2]
+        self._path_length_m = body.scene.path_length_m(*place.tolist())
+        self.episode.to_position = True
+        self.episode.goal_x, self.episode.goal_y = self.goal_position
 
     def succeeded(self) -> bool:
         """Whether the robot has stopped at its goal position."""
-        return self._stopped_within(REACHED_M)
-
-    def _stopped_within(self, reached_m: float) -> bool:
-        first, last = self._places[0], self._places[-1]
-        stopped = np.hypot(*(last - first)) < STOPPED_M and self._steps >= STOPPED_STEPS
-        return bool(stopped and self._remaining_m() < reached_m)
-
-    def _remaining_m(self) -> float:
-        """Straight-line distance [m]."""
-        return float(np.hypot(*(self.goal_position - self._places[-1])))
+        return bool(self.episode.arrived[0])
 
     def metrics(self, fell: bool) -> dict[str, float]:
         """SPL, weaker success, distance to the goal position [m], path walked [m] and time [s]."""
-        efficiency = self._path_length_m / max(self._walked_m, self._path_length_m)
+        walked_m, steps = float(self.episode.walked_m[0]), int(self.episode.steps[0])
+        first, last = self.places[steps % SWAY_STEPS], self.places[(steps - 1) % SWAY_STEPS]
+        remaining_m = float(np.hypot(*(self.goal_position - last)))
+        stopped = np.hypot(*(last - first)) < STOPPED_M and steps >= STOPPED_STEPS
+        efficiency = self._path_length_m / max(walked_m, self._path_length_m)
         return {
             "spl": efficiency * (self.succeeded() and not fell),
-            "near_rate": float(self._stopped_within(NEAR_M) and not fell),
-            "remaining_m": self._remaining_m(),
-            "walked_m": self._walked_m,
-            "time_s": self._steps * CONTROL_DT_S,
+            "near_rate": float(stopped and remaining_m < NEAR_M and not fell),
+            "remaining_m": remaining_m,
+            "walked_m": walked_m,
+            "time_s": steps * CONTROL_DT_S,
         }

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 LIGHT = (-0.4, 0.0, 1.0)  # towards the light: from behind, so that left and right are lit alike
+AMBIENT, DIFFUSE, SPECULAR, SHININESS = 0.6, 0.35, 0.05, 2  # of PyBullet's getCameraImage
+SKY_LEVEL = 255
 
 AppearanceSet = Literal["train", "test"]  # without a kind of pattern or backdrop in common
 # moving: the same draws, but backdrop and camera move within an episode.

@@ -12,7 +12,8 @@ from pixelgait.robot.spec import A1
 from pixelgait.sim.engines.kinematic_body import KinematicBody
 from pixelgait.sim.environments.robot_envs import no_high_level
 from pixelgait.sim.scenes.registry import make_scene
-from pixelgait.sim.tasks.episode import Episode, glide_episode, run_episode
+from pixelgait.sim.tasks.episode import Episode, run_episode
+from pixelgait.sim.tasks.gliding import glide_episode
 from pixelgait.sim.tasks.navigate import Navigate
 
 RANDOM = EvalConfig("walk", baseline="random", scene="flat", seconds=2.0)

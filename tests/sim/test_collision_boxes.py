@@ -26,7 +26,7 @@ from pixelgait.sim.scenes.houses.gibson import (
     covering_rectangles,
 )
 from pixelgait.sim.scenes.registry import make_scene
-from pixelgait.sim.tasks.episode import glide_episode
+from pixelgait.sim.tasks.gliding import glide_episode
 from pixelgait.sim.tasks.navigate import Navigate
 from pixelgait.sim.tasks.teacher import Teacher
 from pixelgait.sim.world.traversability import PIXEL_M

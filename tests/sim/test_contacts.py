@@ -19,7 +19,8 @@ from pixelgait.sim.engines.kinematic_body import KinematicBody
 from pixelgait.sim.engines.registry import BODIES, make_body
 from pixelgait.sim.scenes import Box, Layout, Plane, Pose, Scene
 from pixelgait.sim.scenes.uneven_ground import Rough
-from pixelgait.sim.tasks.episode import Contacts, Episode, glide_episode, run_episode
+from pixelgait.sim.tasks.episode import Contacts, Episode, run_episode
+from pixelgait.sim.tasks.gliding import glide_episode
 from pixelgait.sim.tasks.navigate import Forward
 from pixelgait.sim.tasks.task import fallen
 from pixelgait.sim.world.scene import Swing
@@ -145,7 +146,7 @@ class There(Forward):
         self.lies_down = lies_down
 
     def step(self, body: SimulatedBody) -> tuple[float, bool]:
-        if self.lies_down and self._steps == self.steps - 1:
+        if self.lies_down and self.episode.steps[0] == self.steps - 1:
             body.place((0.0, 0.0, 0.1), upright(0.0))
         return super().step(body)[0], False
 

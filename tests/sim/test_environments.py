@@ -230,8 +230,8 @@ def test_passing_the_goal_off_the_ground_is_no_success() -> None:
     env = made("Steer", body="glide", frame_skip=1).unwrapped
     for aside, success in ((0.0, True), (10.0, False)):
         env.reset(seed=1)
-        env.body.state.x, env.body.state.y = env.body.scene.goal_m - 0.001, aside
-        env.body.state.speed, env.body.state.yaw = 0.6, 0.0
+        env.body.robot.x, env.body.robot.y = env.body.scene.goal_m - 0.001, aside
+        env.body.robot.speed, env.body.robot.yaw = 0.6, 0.0
         _, _, terminated, _, info = env.step(AHEAD)
         assert terminated
         assert info["is_success"] is success

@@ -20,7 +20,7 @@ from pixelgait.sim.engines.pybullet_body import PyBulletBody
 from pixelgait.sim.scenes.courses.obstacle_course import WALL_THICKNESS_M, ObstacleCourse
 from pixelgait.sim.scenes.flat import FlatGround
 from pixelgait.sim.scenes.houses.rooms import Rooms
-from pixelgait.sim.tasks.episode import glide_episode
+from pixelgait.sim.tasks.gliding import glide_episode
 from pixelgait.sim.tasks.navigate import Forward, Navigate
 from pixelgait.sim.tasks.task import planar_pose
 from pixelgait.sim.tasks.teacher import Teacher
@@ -150,9 +150,9 @@ def test_walls_stop_a_gliding_robot_and_turning_frees_it() -> None:
     body = KinematicBody(A1, ObstacleCourse(0.5))
     body.reset(3)
     wall = body.scene.walls[0]
-    state = body.state
+    state = body.robot
     state.x, state.y, state.yaw = 0.0, wall.side, 0.0  # behind the wall, far from its end
-    state.gait = replace(state.gait, drift_rad_per_s=0.0, slip=0.0, turn_gain=1.0)
+    state.drift_rad_per_s, state.slip, state.turn_gain = 0.0, 0.0, 1.0
     for _ in range(1000):
         body.follow(latent_for(0.6, 0.0))
     x = body.pose()[0][0]
@@ -204,7 +204,7 @@ class Crossing(Scene):
 def test_swinging_obstacle_stops_a_gliding_robot_at_its_present_pose() -> None:
     body = KinematicBody(A1, Crossing())
     body.reset(0)
-    body.state.gait = replace(body.state.gait, drift_rad_per_s=0.0, slip=0.0)
+    body.robot.drift_rad_per_s = body.robot.slip = 0.0
     for _ in range(300):  # the post is on its left
         body.follow(latent_for(0.0, 0.0))
     for _ in range(200):
@@ -274,8 +274,8 @@ def test_posts_neither_pass_through_nor_touch_from_beside(half_m: float, side: f
     body = KinematicBody(A1, Post())
     for path_length_m in np.arange(0.0, 0.4, 0.01):
         body.reset(0)
-        body.state.gait = replace(body.state.gait, drift_rad_per_s=0.0, slip=0.0)
-        body.state.y = side * path_length_m
+        body.robot.drift_rad_per_s = body.robot.slip = 0.0
+        body.robot.y = side * path_length_m
         touched = False
         for _ in range(500):  # past it, if it can
             body.follow(latent_for(0.6, 0.0))
@@ -290,7 +290,7 @@ def test_gliding_into_a_swinging_obstacle_stops_the_robot() -> None:
     scene.period_s = 300.0
     body = KinematicBody(A1, scene)
     body.reset(0)
-    body.state.gait = replace(body.state.gait, drift_rad_per_s=0.0, slip=0.0)
+    body.robot.drift_rad_per_s = body.robot.slip = 0.0
     for _ in range(300):
         body.follow(latent_for(0.6, 0.0))
     assert body.touching() is not None

@@ -14,7 +14,8 @@ from pixelgait.sim.engines.pybullet_body import PyBulletBody
 from pixelgait.sim.engines.registry import BODIES, make_body
 from pixelgait.sim.scenes.houses.indoor import straightened_length_m
 from pixelgait.sim.scenes.houses.rooms import Rooms
-from pixelgait.sim.tasks.navigate import STOPPED_STEPS, Navigate
+from pixelgait.sim.tasks.judging import STOPPED_STEPS
+from pixelgait.sim.tasks.navigate import Navigate
 from pixelgait.sim.tasks.task import fallen
 from pixelgait.sim.world.floor_plan import DOOR_M
 from pixelgait.sim.world.scene import ORIGIN, Box, Layout, Pose, Scene

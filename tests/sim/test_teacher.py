@@ -11,7 +11,7 @@ import pytest
 from pixelgait.robot.spec import A1
 from pixelgait.sim.engines.kinematic_body import KinematicBody
 from pixelgait.sim.scenes.registry import SCENES, make_scene
-from pixelgait.sim.tasks.episode import glide_episode
+from pixelgait.sim.tasks.gliding import glide_episode
 from pixelgait.sim.tasks.navigate import navigation_task
 from pixelgait.sim.tasks.teacher import Teacher
 from pixelgait.sim.world.obstacles import obstacle_boxes
@@ -98,7 +98,7 @@ def test_a_turn_to_a_path_behind_goes_on_as_it_began(headings_deg: list[int], si
     body.scene.goal_position = np.array((-1.8, 0.0))
     teacher = Teacher(body)
     for each in headings_deg:
-        body.state.yaw = math.radians(each)
+        body.robot.yaw = math.radians(each)
         decision = teacher.decide()
     assert np.sign(decision.latent[1]) == side
     body.close()

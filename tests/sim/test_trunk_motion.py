@@ -56,7 +56,7 @@ def glided(command: tuple[float, float], seed: int) -> Array:
     rows = []
     for _ in range(STEPS):
         body.follow(latent_for(*command))
-        rows.append(trunk(body._trunk_pose()))
+        rows.append(trunk(body.trunk_pose()))
     body.close()
     return np.array(rows[SETTLED:])
 
@@ -96,7 +96,7 @@ def test_camera_pitches_with_the_slope_of_a_ramp() -> None:
     pitches = []
     for _ in range(1600):
         body.follow(latent_for(0.5, 0.0))
-        pitches.append(trunk(body._trunk_pose())[1])
+        pitches.append(trunk(body.trunk_pose())[1])
     assert min(pitches) == pytest.approx(-np.radians(10.0), abs=0.06)
     assert max(pitches) == pytest.approx(np.radians(10.0), abs=0.06)
     body.close()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +19,7 @@ from pixelgait.sim.engines.kinematic_body import KinematicBody
 from pixelgait.sim.rendering.episode_appearance import EpisodeAppearance
 from pixelgait.sim.rendering.geometry import Geometry
 from pixelgait.sim.scenes.registry import make_scene
-from pixelgait.sim.tasks.episode import glide_episode
+from pixelgait.sim.tasks.gliding import glide_episode
 from pixelgait.sim.tasks.navigate import Forward
 from pixelgait.sim.tasks.teacher import Teacher
 from pixelgait.sim.viewing.video import SceneRenderer
@@ -253,10 +252,10 @@ def test_box_on_higher_ground_is_an_obstacle_there(tmp_path: Path) -> None:
     episode = glide_episode(Teacher(body).decide, body, Forward(4500), 0)
     assert (episode.success, episode.contacts.count) == (True, 0)
     body.reset(0)
-    body.state.gait = replace(body.state.gait, drift_rad_per_s=0.0, slip=0.0)
+    body.robot.drift_rad_per_s = body.robot.slip = 0.0
     for _ in range(2000):
         body.follow(latent_for(0.6, 0.0))
-    assert 7.0 < body.state.x < 7.9 - 0.2
+    assert 7.0 < body.robot.x < 7.9 - 0.2
     body.close()
 
 
