@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from pixelgait.robot.interface import CONTROL_DT_S, STAND_S, Image, JointCommand
 from pixelgait.robot.recording.reader import read_recording
 from pixelgait.robot.recording.writer import StepWriter
 from pixelgait.robot.ros.commands.goal import JUMP_REPORT_S, OdometryJumps
+from pixelgait.robot.ros.common.bounded_lines import LINES, BoundedLines
 from pixelgait.robot.runtime.control_loop import ControlStep
 from pixelgait.robot.runtime.state_machine import Inputs, Operation, Operator, RobotState
 from pixelgait.robot.safety.supervisor import Supervisor
@@ -721,3 +723,51 @@ def test_a_walk_with_a_repeated_goal_replays_bit_for_bit(
         assert command.kp.tobytes() == wanted.command.kp.tobytes()
         followed.append(operation.controller.followed)
     assert np.array_equal(followed, robot.followed)
+
+
+def test_a_flood_of_goals_costs_a_bounded_number_of_decisions_and_lines(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Random goals at 100 Hz once cost a decision and a log line in every control step."""
+    from pixelgait.robot.ros.commands.goal import GOALS_AT_ONCE, GOALS_PER_S
+
+    robot, rng = Robot(monkeypatch).activate(), np.random.default_rng(0)
+    lines, logged, seconds = BoundedLines(lambda: robot.now_s), [], 5.0
+    robot.tell(50.0)
+    robot.run(0.1)
+    images, said = robot.images, len(robot.said)
+    for step in range(round(seconds / CONTROL_DT_S)):
+        robot.tell(x := float(rng.uniform(20.0, 100.0)))
+        robot.step()
+        if step % 10 == 0:
+            logged += lines.take(deque(robot.said[said:]))
+            said = len(robot.said)
+    passed_on = GOALS_AT_ONCE + seconds * GOALS_PER_S
+    assert robot.images - images <= passed_on + seconds / 0.1
+    assert len(robot.said) <= passed_on + 1
+    assert 0 < len(logged) <= (seconds + 1) * LINES
+    robot.run(0.2)
+    assert robot.operator.commands.goal_position == (x, 0.0)  # the newest is not lost
+    assert robot.x > 1.0  # and it walks
+
+
+def test_a_goal_that_waits_is_void_after_it_was_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
+    robot = Robot(monkeypatch).activate()
+    for number in range(6):
+        robot.tell(10.0 + number)
+        robot.step()
+    assert robot.operator.commands.goal_position != (15.0, 0.0)
+    robot.operator.go_to(None)
+    robot.run(1.0)
+    assert robot.operator.commands.goal_position is None
+
+
+def test_log_lines_are_bounded_and_the_newest_is_not_lost() -> None:
+    now_s = [0.0]
+    lines = BoundedLines(lambda: now_s[0])
+    assert lines.take(deque(map(str, range(20)))) == ["0", "1", "2", "3", "4"]
+    now_s[0] = 0.5
+    assert lines.take(deque(["x"])) == []
+    now_s[0] = 1.0
+    assert lines.take(deque(["y"])) == ["x (15 lines before it were left out)", "y"]
+    assert lines.rest() == []

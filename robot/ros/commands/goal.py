@@ -16,6 +16,7 @@ from std_msgs.msg import Float64
 from pixelgait.robot.control.controller import ARRIVAL_M, MAX_SPEED_M_PER_S, MAX_YAW_RATE_RAD_PER_S
 from pixelgait.robot.control.observation import goal_vector
 from pixelgait.robot.ros.common import ros2
+from pixelgait.robot.ros.common.bounded_lines import BoundedLines
 from pixelgait.robot.ros.common.topic_names import DISTANCE, ODOMETRY
 from pixelgait.robot.rotation import heading, is_unit, wrap_angle
 from pixelgait.robot.runtime.state_machine import Operator, RobotState
@@ -30,6 +31,9 @@ MAX_STAMP_OFFSET_S = 5.0
 DUPLICATE_S = 0.1  # within which two subscriptions receive the same message; assumption
 # From a goal that was reached: more than the noise of odometry; assumption.
 MOVED_AWAY_M = 2.0 * ARRIVAL_M
+# Goals that are passed on: each costs a decision at once. A program that sends them at 100 Hz took
+# 5 % of the control steps' deadlines. Assumptions: as often as a policy decides, several at once.
+GOALS_PER_S, GOALS_AT_ONCE = 10.0, 3.0
 FOOTPRINT = "base_footprint"  # REP 120: the base projected on the floor, same x, y and heading
 PROGRESS_M = 0.1  # nearer than ever before by so much is progress; more than sway; assumption
 # A jump is larger than JUMP_M, JUMP_RAD, 7 standard deviations of a noise of 0.05 m and rad between
@@ -116,6 +120,7 @@ class GoalCommand:
     * Goals are in the odometry's frame (REP 105: `odom`); goals on a map must be transformed.
     * The robot stands while odometry is silent for `timeout_s()` or has several publishers
       (`odometry_conflict` names them). Odometry that jumps is logged and used.
+    * Of goals that come faster than `GOALS_PER_S` the newest is passed on.
     * A goal is given up after `progress_timeout_s()` (0: never) of walking without progress. The
       same goal repeated on the way does not restart that time.
     * `base_frame` is the frame that odometry should describe.
@@ -142,6 +147,9 @@ class GoalCommand:
             for quality in (ros2.NEWEST_QOS, ros2.COMMAND_QOS)
         ]
         self._newest_goal: tuple[Any, float, Any] = (None, 0.0, None)  # content, time, subscription
+        # A goal that waits to be passed on, and the number of the one that it follows.
+        self._waiting: tuple[tuple[float, float], int] | None = None
+        self._allowed, self._allowed_s = GOALS_AT_ONCE, -math.inf  # goals, at this time
         self.odometry_conflict: str | None = None
         self._freshness = Freshness(ODOMETRY)
         self._frame: str | None = None  # of the odometry
@@ -170,6 +178,7 @@ class GoalCommand:
             goal = ros2.take(subscription)
             if goal is not None and not self._is_duplicate(goal, subscription):
                 self._take_goal(goal)
+        self._pass_on()
         self._follow_operator()
 
     def forget(self) -> None:
@@ -316,9 +325,24 @@ class GoalCommand:
         elif reason := self._untimely(message.header.stamp):
             self._refuse(reason)
         else:
-            accepted, reason = self.operator.go_to((position.x, position.y))
-            if not accepted:
-                self._refuse(reason)
+            self._waiting = (position.x, position.y), self.operator.commands.goal_number
+
+    def _pass_on(self) -> None:
+        """Pass the goal that waits to the operator, unless there were too many or it is void."""
+        if self._waiting is None:
+            return
+        now_s, (position, number) = time.monotonic(), self._waiting
+        since_s, self._allowed_s = now_s - self._allowed_s, now_s
+        self._allowed = min(GOALS_AT_ONCE, self._allowed + GOALS_PER_S * since_s)
+        if self._allowed < 1.0 and number == self.operator.commands.goal_number:
+            return
+        self._waiting = None
+        if number != self.operator.commands.goal_number:  # cancelled, or given another way
+            return
+        self._allowed -= 1.0
+        accepted, reason = self.operator.go_to(position)
+        if not accepted:
+            self._refuse(reason)
 
     def _untimely(self, stamp: Any) -> str | None:
         """Why a goal's stamp is not of now, as in a recording; None also for a goal without one."""
@@ -378,14 +402,14 @@ class GoalReport:
     """
 
     def __init__(self, node: Any) -> None:
-        self._logger = node.get_logger()
+        self._logger, self._lines = node.get_logger(), BoundedLines()
         self._distance = node.create_publisher(Float64, f"~/{DISTANCE}", 1)
         self._published = False
 
     def publish(self, goal: GoalCommand) -> None:
         """Called in the executor's thread."""
-        while goal.events:
-            self._logger.info(goal.events.popleft())
+        for line in self._lines.take(goal.events):
+            self._logger.info(line)
         while goal.warnings:
             self._logger.warning(goal.warnings.popleft())
         distance_m = goal.distance_m()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+from collections import deque
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from pixelgait.robot.files import json_bytes, write_atomic
 from pixelgait.robot.interface import Image
 from pixelgait.robot.recording.recorder import Recorder
 from pixelgait.robot.ros.common import ros2
+from pixelgait.robot.ros.common.bounded_lines import BoundedLines
 from pixelgait.robot.ros.common.topic_names import DECISION, LATENCY, SENSORS, STATE, TOPICS
 from pixelgait.robot.ros.monitoring.diagnostics import MAX_MISSES
 from pixelgait.robot.runtime.control_loop import DEACTIVATED, ControlLoop
@@ -47,6 +49,7 @@ class StatusTopics:
     def __init__(self, node: Any, names: Mapping[str, str], recorder: Recorder | None) -> None:
         self._node, self._logger, self._names = node, node.get_logger(), names
         self._recorder = recorder
+        self._lines = BoundedLines()  # of changes of the state: services can be called at any rate
         self._missing: tuple[str, ...] = ()
         self._motor_warning: str | None = None
         self._steered = False
@@ -64,14 +67,17 @@ class StatusTopics:
                 self._logger.warning(line)
         for line in self._recorder.new_problems() if self._recorder else ():
             self._logger.warning(line)
+        lines: deque[str] = deque()
         while loop.changes:
             state, cause = loop.changes.popleft()
             self._state.publish(String(data=f"{state.value}: {cause}"))
-            self._logger.info(f"{state.value}: {cause}")
+            lines.append(f"{state.value}: {cause}")
         before, self._steered = self._steered, loop.operator.commands.steered
         if self._steered != before:
             what = "its sticks steer the robot" if self._steered else "it does not steer any more"
-            self._logger.info(f"remote control: {what}")
+            lines.append(f"remote control: {what}")
+        for line in self._lines.take(lines):
+            self._logger.info(line)
         if loop.missing is not self._missing:
             self._missing = loop.missing
             if self._missing:
@@ -80,6 +86,8 @@ class StatusTopics:
     def end(self, loop: ControlLoop) -> None:
         """Publish the last changes of a loop that has ended, and end the recording."""
         self.publish(loop)
+        for line in self._lines.rest():
+            self._logger.info(line)
         if self._recorder is not None:
             self._recorder.end(loop.fault or DEACTIVATED)
 
