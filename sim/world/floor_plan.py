@@ -51,13 +51,11 @@ class FloorPlan:
         image = np.zeros((side, side), dtype=np.uint8)
         ends = np.array(self.walls)
         low, high = ends[:, :2].min(axis=0), ends[:, 2:].max(axis=0)
-        _fill(image, np.array((low, (high[0], low[1]), high, (low[0], high[1]))), 255)
-        for x0, y0, x1, y1 in self.walls:
-            centre, half = ((x0 + x1) / 2, (y0 + y1) / 2), (x1 - x0, y1 - y0)
-            _fill(image, corners(Pose(*centre, 0.0), np.array(half) / 2 + WALL_M / 2), 0)
-        for pose, half_m in zip(self.furniture, pieces, strict=True):
-            if pose is not None:
-                _fill(image, corners(pose, np.array(half_m)), 0)
+        _fill(image, np.array([(low, (high[0], low[1]), high, (low[0], high[1]))]), 255)
+        middles = [Pose((x0 + x1) / 2, (y0 + y1) / 2, 0.0) for x0, y0, x1, y1 in self.walls]
+        _fill(image, corners(middles, (ends[:, 2:] - ends[:, :2]) / 2 + WALL_M / 2), 0)
+        placed = [(p, half) for p, half in zip(self.furniture, pieces, strict=True) if p]
+        _fill(image, corners([p for p, _ in placed], np.array([half for _, half in placed])), 0)
         return image
 
 
@@ -87,9 +85,9 @@ def draw_plan(
     return FloorPlan(size, walls, furniture)
 
 
-def _fill(image: NDArray[np.uint8], polygon: Array, value: int) -> None:
-    points = np.floor(polygon / PIXEL_M + len(image) / 2).astype(np.int32)
-    cv2.fillConvexPoly(image, points, value)
+def _fill(image: NDArray[np.uint8], polygons: Array, value: int) -> None:
+    for points in np.floor(polygons / PIXEL_M + len(image) / 2).astype(np.int32):
+        cv2.fillConvexPoly(image, points, value)
 
 
 def _outer_walls(length: float, width: float) -> list[WallLine]:
@@ -139,12 +137,12 @@ def _furnish(
 ) -> list[Pose | None]:
     """Put every piece against a wall of a room, clear of doors and of other pieces."""
     placed: list[Pose | None] = []
-    occupied = [np.array((x, y, x, y)) for x, y in doors]
+    occupied: list[Rectangle] = [(x, y, x, y) for x, y in doors]
     for half_m in pieces:
         placed.append(None)
         for _ in range(TRIES):
             pose, box = _against_a_wall(rng, rooms[rng.integers(len(rooms))], half_m)
-            if _nearest(box, np.array(occupied)) > KEEP_CLEAR_M:
+            if all(_is_apart(box, other) for other in occupied):
                 placed[-1] = pose
                 occupied.append(box)
                 break
@@ -153,18 +151,22 @@ def _furnish(
 
 def _against_a_wall(
     rng: np.random.Generator, room: Rectangle, half_m: tuple[float, float]
-) -> tuple[Pose, Array]:
-    """Draw a pose of a piece with its long side at a wall; also the rectangle it covers (4,)."""
-    low, high = np.array(room[:2]) + WALL_M / 2, np.array(room[2:]) - WALL_M / 2
+) -> tuple[Pose, Rectangle]:
+    """Draw a pose of a piece with its long side at a wall; also the rectangle it covers."""
     along = int(rng.integers(2))  # the wall's axis
-    half = np.array(half_m if along == 0 else half_m[::-1])
-    centre = rng.uniform(low + half, high - half)
-    centre[1 - along] = (low + half, high - half)[rng.integers(2)][1 - along]
-    x, y = centre.tolist()
-    return Pose(x, y, 0.0, along * math.pi / 2), np.concatenate((centre - half, centre + half))
+    half = half_m if along == 0 else half_m[::-1]
+    low = [edge + WALL_M / 2 + reach for edge, reach in zip(room[:2], half, strict=True)]
+    high = [edge - WALL_M / 2 - reach for edge, reach in zip(room[2:], half, strict=True)]
+    ends = zip(low, high, rng.random(2).tolist(), strict=True)
+    centre = [first + (last - first) * share for first, last, share in ends]
+    centre[1 - along] = (low, high)[rng.integers(2)][1 - along]
+    (x, y), (half_x, half_y) = centre, half
+    box = x - half_x, y - half_y, x + half_x, y + half_y
+    return Pose(x, y, 0.0, along * math.pi / 2), box
 
 
-def _nearest(box: Array, others: Array) -> float:
-    """Distance between a rectangle (4,) and the nearest of others (n, 4) [m]."""
-    gaps = np.maximum(np.maximum(box[:2] - others[:, 2:], others[:, :2] - box[2:]), 0.0)
-    return float(np.hypot(*gaps.T).min())
+def _is_apart(box: Rectangle, other: Rectangle) -> bool:
+    """Whether two rectangles are further apart than the ways round furniture are wide."""
+    x = max(box[0] - other[2], other[0] - box[2], 0.0)
+    y = max(box[1] - other[3], other[1] - box[3], 0.0)
+    return math.hypot(x, y) > KEEP_CLEAR_M

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import compress
 
 import cv2
 import numpy as np
@@ -34,7 +35,10 @@ def are_obstacles(scene: Scene, layout: Layout) -> list[bool]:
 
     Planes and height fields are ground. For a mesh it depends on the place: see `is_above_ground`.
     """
-    return [_is_obstacle(scene, shape, pose) for shape, pose in _placed(scene, layout)]
+    placed = _placed(scene, layout)
+    boxes = {i: (s, p) for i, (s, p) in enumerate(placed) if isinstance(s, Box) and p is not None}
+    rise = dict(zip(boxes, _rise(scene, list(boxes.values())).tolist(), strict=True))
+    return [rise.get(i, False) for i in range(len(placed))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,19 +107,17 @@ def obstacle_boxes(scene: Scene, layout: Layout, height_m: float) -> list[tuple[
     ]
     meshes = [shape for shape in scene.fixed if isinstance(shape, Mesh)]
     boxes += [(box, box.pose) for mesh in meshes for box in mesh.boxes]
-    return [each for each in boxes if _is_at_height(scene, *each, layout, height_m)]
+    return list(compress(boxes, _at_height(scene, boxes, layout, height_m)))
 
 
 def moving_obstacles(scene: Scene, layout: Layout, height_m: float) -> list[MovingObstacle]:
     """Swinging boxes that a robot of this height can run into, judged by their middle pose."""
-    found = []
-    for swing in layout.swings:
-        box, middle = scene.movable[swing.shape], layout.movable[swing.shape]
-        if not isinstance(box, Box) or not _is_obstacle(scene, box, middle):
-            continue
-        if _is_at_height(scene, box, middle, layout, height_m):
-            found.append(MovingObstacle(box, middle, swing))
-    return found
+    swings = [each for each in layout.swings if isinstance(scene.movable[each.shape], Box)]
+    shapes = [(scene.movable[each.shape], layout.movable[each.shape]) for each in swings]
+    boxes = [(box, middle) for box, middle in shapes if isinstance(box, Box)]
+    are_met = _rise(scene, boxes) & _at_height(scene, boxes, layout, height_m)
+    found = zip(boxes, swings, strict=True)
+    return [MovingObstacle(*box, swing) for box, swing in compress(found, are_met)]
 
 
 def is_above_ground(scene: Scene, point: tuple[float, float, float]) -> bool:
@@ -168,7 +170,7 @@ def box_at(scene: Scene, layout: Layout, x: float, y: float) -> Pose | None:
 
 def _outline(pose: Pose, half_m: Array) -> NDArray[np.float32]:
     """Corners (4, 2) [m] of a footprint."""
-    return corners(pose, half_m).astype(np.float32)
+    return np.asarray(corners([pose], half_m)[0], np.float32)
 
 
 def _covers(outline: NDArray[np.float32], x: float, y: float) -> bool:
@@ -182,18 +184,27 @@ def _placed(scene: Scene, layout: Layout) -> list[tuple[Shape, Pose | None]]:
     return [*fixed, *zip(scene.movable, layout.movable, strict=True)]
 
 
-def _is_at_height(scene: Scene, box: Box, pose: Pose, layout: Layout, height_m: float) -> bool:
-    """Whether a box overlaps the robot's height above the ground there, or above the start's."""
-    ground_m = scene.ground_m(pose.x, pose.y)
-    floor_m = layout.start.z if ground_m is None else ground_m
-    low, high = floor_m + LEAST_HEIGHT_M, floor_m + height_m
-    return pose.z - box.half_m[2] < high and pose.z + box.half_m[2] > low
+def _at_height(
+    scene: Scene, boxes: list[tuple[Box, Pose]], layout: Layout, height_m: float
+) -> NDArray[np.bool_]:
+    """Which boxes overlap the robot's height above the ground there, or above the start's."""
+    low, high, ground_m = _heights_m(scene, boxes)
+    floor_m = np.where(np.isnan(ground_m), layout.start.z, ground_m)
+    return np.asarray((low < floor_m + height_m) & (high > floor_m + LEAST_HEIGHT_M))
 
 
-def _is_obstacle(scene: Scene, shape: Shape, pose: Pose | None) -> bool:
-    if not isinstance(shape, Box) or pose is None:
-        return False
-    return is_above_ground(scene, (pose.x, pose.y, pose.z + shape.half_m[2]))
+def _rise(scene: Scene, boxes: list[tuple[Box, Pose]]) -> NDArray[np.bool_]:
+    """Which boxes are higher than the ground at their middles."""
+    _, high, ground_m = _heights_m(scene, boxes)
+    return np.asarray(np.isnan(ground_m) | (high > ground_m + LEAST_HEIGHT_M))
+
+
+def _heights_m(scene: Scene, boxes: list[tuple[Box, Pose]]) -> tuple[Array, Array, Array]:
+    """Heights (n,) [m] of the bottoms of boxes, of their tops, and of the ground there."""
+    rows = [(pose.x, pose.y, pose.z, box.half_m[2]) for box, pose in boxes]
+    places = np.array(rows, dtype=np.float64).reshape(-1, 4)
+    z, half = places[:, 2], places[:, 3]
+    return z - half, z + half, scene.grounds_m(places[:, :2].copy())
 
 
 def along(polygon: Array, every_m: float) -> Array:

@@ -37,10 +37,14 @@ def walk_map(scene: Scene, layout: Layout, height_m: float) -> TraversabilityMap
     low_x, low_y = (corner + CELL_M * np.array((columns.min(), rows.min()))).tolist()
     inside = ground[rows.min() : rows.max() + 1, columns.min() : columns.max() + 1]
     size = CELL_PIXELS * inside.shape[1], CELL_PIXELS * inside.shape[0]
-    image = cv2.resize(255 * inside, size, interpolation=cv2.INTER_NEAREST).astype(np.uint8)
-    for box, pose in obstacle_boxes(scene, layout, height_m):
-        outline = corners(pose, np.array(box.half_m[:2])) - (low_x, low_y)
-        cv2.fillConvexPoly(image, np.floor(outline / PIXEL_M).astype(np.int32), 0)
+    image = cv2.resize(255 * inside, size, interpolation=cv2.INTER_NEAREST).astype(
+        np.uint8, copy=False
+    )
+    boxes = obstacle_boxes(scene, layout, height_m)
+    half_m = np.array([box.half_m[:2] for box, _ in boxes])
+    outlines = corners([pose for _, pose in boxes], half_m) - (low_x, low_y)
+    for pixels in np.floor(outlines / PIXEL_M).astype(np.int32):
+        cv2.fillConvexPoly(image, pixels, 0)
     try:
         around = layout.start.x, layout.start.y
         return TraversabilityMap(image, (low_x, low_y), around, HALF_WIDTH_M)

@@ -39,9 +39,13 @@ class Pose:
         return np.asarray(local @ np.array(((cos, sin), (-sin, cos))) + (self.x, self.y))
 
 
-def corners(pose: Pose, half_m: Array) -> Array:
-    """Corners (4, 2) [m] of a rectangle with half length and half width (2,)."""
-    return pose.points(np.array(((-1, -1), (1, -1), (1, 1), (-1, 1))) * half_m)
+def corners(poses: Sequence[Pose], half_m: Array) -> Array:
+    """Corners (n, 4, 2) [m] of rectangles with half lengths and half widths (n, 2)."""
+    turns = [(math.cos(pose.yaw), math.sin(pose.yaw)) for pose in poses]
+    rotations = np.array([((cos, sin), (-sin, cos)) for cos, sin in turns]).reshape(-1, 2, 2)
+    middles = np.array([(pose.x, pose.y) for pose in poses]).reshape(-1, 1, 2)
+    local = np.array(((-1, -1), (1, -1), (1, 1), (-1, 1))) * np.reshape(half_m, (-1, 1, 2))
+    return np.asarray(local @ rotations + middles)
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +185,15 @@ class Scene(ABC):
         """Height of the ground at (x, y) [m], without obstacles; None: no ground."""
         ground = self.ground()
         return None if ground is None else height_m(ground, x, y)
+
+    def grounds_m(self, places: Array) -> Array:
+        """Heights (n,) of the ground at places (n, 2) [m]; NaN: no ground."""
+        if (ground := self.ground()) is not None:
+            from pixelgait.sim.world.ground_kernels import grounds_m
+
+            return grounds_m(ground, places)
+        found = [self.ground_m(x, y) for x, y in places.tolist()]
+        return np.array([math.nan if height is None else height for height in found])
 
 
 def _unknown_ground(scene: Scene) -> None:

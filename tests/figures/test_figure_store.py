@@ -98,7 +98,7 @@ def test_figures_count_for_one_version_of_code_and_ranges_alone(
     for module in (teacher, navigate):
         other = tmp_path / Path(str(module.__file__)).name
         other.write_text(f"# a comment\n{Path(str(module.__file__)).read_text()}")
-        monkeypatch.setattr(module, "__file__", str(other))
+        monkeypatch.setattr(module.__spec__, "origin", str(other))
     if evaluation.randomise:
         monkeypatch.setattr(figure_store, "asdict", lambda _: {"narrower": True})
     assert FigureStore(path).find(evaluation) is None
@@ -113,7 +113,7 @@ def test_the_map_of_a_teacher_is_part_of_its_code(
     before = source_sha256("teacher")
     other = tmp_path / "obstacles.py"
     other.write_text(Path(obstacles.__file__).read_text().replace("0.02", "0.03"))
-    monkeypatch.setattr(obstacles, "__file__", str(other))
+    monkeypatch.setattr(obstacles.__spec__, "origin", str(other))
     assert source_sha256("teacher") != before
 
 

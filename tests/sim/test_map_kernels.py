@@ -16,9 +16,9 @@ from pixelgait.sim.tasks.teacher import _goals, decide, learn
 from pixelgait.sim.world import raster, traversability
 from pixelgait.sim.world.ground import Ground
 from pixelgait.sim.world.map_kernels import next_cell
-from pixelgait.sim.world.obstacles import moving_obstacles
+from pixelgait.sim.world.obstacles import moving_obstacles, obstacle_boxes
 from pixelgait.sim.world.raster import walk_map
-from pixelgait.sim.world.scene import Box, Layout, Plane, Pose, Scene, Swing
+from pixelgait.sim.world.scene import Box, Layout, Plane, Pose, Scene, Swing, corners
 from pixelgait.sim.world.traversability import HALF_WIDTH_M, TraversabilityMap
 
 from . import former_maps
@@ -150,3 +150,15 @@ def test_every_scene_has_a_ground_of_the_same_types() -> None:
         assert isinstance(ground, Ground)
         kinds = [(part.dtype, part.ndim, part.flags.carray) for part in ground]
         assert kinds == [(np.float64, dimensions, True) for dimensions in (2, 2, 1)]
+
+
+def test_outlines_of_many_boxes_are_those_of_each() -> None:
+    """Bit for bit: walls end where pixels do."""
+    scene = make_scene("clutter", 1.0)
+    layout = scene.layout(np.random.default_rng(0))
+    boxes = obstacle_boxes(scene, layout, HEIGHT_M)
+    many = corners([pose for _, pose in boxes], np.array([box.half_m[:2] for box, _ in boxes]))
+    signs = np.array(((-1, -1), (1, -1), (1, 1), (-1, 1)))
+    each = [pose.points(signs * np.array(box.half_m[:2])) for box, pose in boxes]
+    assert len(boxes) > 10
+    assert np.array_equal(many, each)

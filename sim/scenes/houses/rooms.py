@@ -67,22 +67,21 @@ class Rooms(Indoor):
 
     def layout(self, rng: np.random.Generator) -> Layout:
         """Draw a plan, a start and a goal."""
-        plan = self._plan(rng)
+        plan, long, short = self._plan(rng)
         footprints = [box.half_m[:2] for box in self.furniture]
         traversability_map = TraversabilityMap(plan.traversable(footprints))
         start, mark = self.point_goal(rng, traversability_map, 0.0)
-        long, short = elements(plan)
         walls = long + [STORE] * (self.long - len(long)) + short
         walls += [STORE] * (self.short - len(short))
         return Layout(start, [mark, *standing(plan, self.furniture), *walls])
 
-    def _plan(self, rng: np.random.Generator) -> FloorPlan:
-        """The next plan for which there are enough elements."""
+    def _plan(self, rng: np.random.Generator) -> tuple[FloorPlan, list[Pose], list[Pose]]:
+        """The next plan for which there are enough elements, and these."""
         while True:
             plan = draw_plan(rng, self.difficulty, [box.half_m[:2] for box in self.furniture])
             long, short = elements(plan)
             if len(long) <= self.long and len(short) <= self.short:
-                return plan
+                return plan, long, short
 
 
 def furniture(difficulty: float) -> list[Box]:
