@@ -238,13 +238,17 @@ def test_an_empty_battery_keeps_the_robot_down_and_lays_it_down(
 
     robot = processes.script(BENT, "--robot", "go2", "--link", link, "--scene", "flat")
     tell(robot, "charge 2")
+    alone = processes.start("pixelgait-run", "walk-go2", "--link", link, *AUTO_GO2)
+    empty = "battery at 2 %: the robot must not stand"
+    assert alone.wait(60) == 1
+    assert alone.stdout is not None
+    assert alone.stdout.read().splitlines()[-1] == f"error: {empty}"
     batteries: list[Any] = []
     client.node.create_subscription(BatteryState, "battery_state", batteries.append, 10)
     newest = client.diagnose()
     processes.start("pixelgait-run", "walk-go2", "--link", link, *PATIENT_GO2)
     client.wait_for_state("limp")
     assert client.order("arm")[0]
-    empty = "battery at 2 %: the robot must not stand"
     assert client.order("stand_up") == (False, empty)
     client.spin(lambda: batteries and "motors" in newest)
     assert batteries[-1].percentage == pytest.approx(0.02)

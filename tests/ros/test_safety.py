@@ -385,3 +385,27 @@ def swing(client: Client) -> float:
     client.commands.clear()
     client.spin_for(1.0)
     return float(np.ptp([c.position for c in client.commands if c.position], axis=0).max())
+
+
+def test_an_empty_battery_on_its_topic_lays_the_robot_down(
+    processes: Processes, iap_bundle: Path, client: Client, robot: FakeRobot
+) -> None:
+    """The topic is optional, and may come late."""
+    from sensor_msgs.msg import BatteryState
+
+    battery = client.node.create_publisher(BatteryState, "battery_state", 1)
+    run = processes.start("pixelgait-run", iap_bundle, *AUTO)
+    newest = client.diagnose()
+    client.wait_for_state("walking")
+    charge = BatteryState(percentage=0.04, voltage=24.0)
+    client.node.create_timer(0.2, lambda: battery.publish(charge))
+    empty = "battery at 4 %: the robot must not stand"
+    client.wait_for_state(f"lying down: {empty}")
+    client.wait_for_state("limp: lies")
+    client.spin(lambda: "motors" in newest and newest["motors"].message == empty)
+    assert told(newest["motors"])[2] == {"battery_percent": "4"}
+    assert client.order("stand_up") == (False, empty)
+    charge.percentage = 0.5
+    client.spin(lambda: client.order("stand_up")[0])
+    client.wait_for_state("ready")
+    assert run.poll() is None
