@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -18,15 +18,21 @@ from rosbags.rosbag2 import Writer
 from rosbags.rosbag2.enums import StoragePlugin
 from rosbags.typesys import Stores, get_typestore
 
+from pixelgait.robot.bundle import load_bundle
+from pixelgait.robot.control.controller import DecisionScheduler, commanded
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.recording.camera_recordings import Topic, choose_topics
 from pixelgait.robot.recording.replay import ReplayConfig
+from pixelgait.robot.rotation import heading
 from pixelgait.robot.spec import A1
 from pixelgait.robot.viewing.replay_command import run
+from pixelgait.sim.body.camera import Camera
+from pixelgait.sim.engines.kinematic_body import KinematicBody
+from pixelgait.sim.scenes.registry import make_scene
 from tests.conftest import Command
 from tests.helpers import documented_keys
 
-pytest.importorskip("rclpy")
+RosCamera = pytest.importorskip("pixelgait.robot.ros.links.camera").RosCamera
 TYPES = get_typestore(Stores.ROS2_JAZZY)
 CAMERA = "/camera/camera"
 COLOUR, DEPTH = f"{CAMERA}/color/image_raw", f"{CAMERA}/depth/image_rect_raw"
@@ -144,9 +150,7 @@ def played(tmp_path: Path, recording: Path, bundle: str, **options: Any) -> dict
 
 
 @pytest.mark.parametrize("plugin", ["mcap", "sqlite3"])
-def test_a_bag_shows_what_a_policy_would_decide(
-    tmp_path: Path, command: Command, plugin: str
-) -> None:
+def test_a_bag_shows_what_a_policy_would_decide(tmp_path: Path, plugin: str) -> None:
     rates = []
     for side in (-1, 1):
         bag = write_bag(tmp_path / f"bag{side}", realsense(side), plugin)
@@ -166,13 +170,20 @@ def test_a_bag_shows_what_a_policy_would_decide(
         rates.append(np.array([each["yaw_rate_rad_per_s"] for each in report["decisions"]]))
     assert rates[0].mean() > 0.2  # the wall is on the right
     np.testing.assert_allclose(rates[1], -rates[0], atol=0.02)
-    file = next(bag.glob(f"*.{'mcap' if plugin == 'mcap' else 'db3'}"))
-    alone = shutil.copy(file, tmp_path / file.name)  # without its metadata.yaml
-    done = command("pixelgait-replay", str(alone), "--bundle", "rover", "--video", "f.mp4")
+    (bag / "metadata.yaml").unlink()  # as of a recording that was killed
+    (file,) = bag.iterdir()
+    assert [played(tmp_path, path, "rover")["decisions"] for path in (bag, file)] == [
+        report["decisions"]
+    ] * 2
+
+
+def test_the_command_films_attention_and_decisions(tmp_path: Path, command: Command) -> None:
+    bag = write_bag(tmp_path / "bag", realsense(1, 0.8))
+    done = command("pixelgait-replay", str(bag), "--bundle", "rover", "--video", "f.mp4")
     assert done.returncode == 0, done.stderr
     assert "of the time\nwrote f.mp4\n" in done.stdout
     frames = np.array(imageio.mimread(tmp_path / "f.mp4"))
-    assert len(frames) == pytest.approx(15, abs=1)
+    assert len(frames) == pytest.approx(8, abs=1)
     red = (frames[..., 0].astype(int) - frames[..., 1] > 60).any(axis=(0, 1))
     assert red[-280:].any()  # attention on the policy's image
 
@@ -315,3 +326,36 @@ def test_topics_are_chosen_by_type_and_name(
     found = [Topic(name, "sensor_msgs/msg/Image", count, code) for name, code, count in topics]
     chosen = choose_topics(Path("bag"), found, needed, {})
     assert (chosen["colour"], chosen["depth"]) == (colour, depth)
+
+
+def test_decisions_on_a_bag_are_those_of_the_walk_that_it_recorded(tmp_path: Path) -> None:
+    """A gliding robot among boxes, its camera at 17 Hz and its IMU at 100 Hz."""
+    bundle = load_bundle("rover")
+    body = KinematicBody(
+        A1, make_scene("clutter"), camera=Camera(A1.camera, COLUMNS, ROWS, kind="depth")
+    )
+    camera, scheduler = RosCamera(bundle.image_shape), DecisionScheduler(bundle.high_level)
+    decided: list[tuple[float, float]] = []
+
+    def walk() -> Iterator[Any]:
+        body.reset(9003)
+        for step in range(400):
+            reading, now = body.read(), START + step * SECOND // 100
+            if step % 6 == 0:
+                depth = 1000.0 * reading.image().pixels
+                taken = image(np.where(depth < 20e3, depth, 0).astype(np.uint16), "16UC1", now)
+                camera.put(camera.topics[0], taken)
+                yield DEPTH, now, taken
+            yield "/imu/data", now, imu(now, heading(reading.orientation.tolist()))
+            seen = replace(reading, image=camera.image, time_s=step / 100)
+            scheduled = scheduler.schedule(seen)
+            if scheduled.image is not None:
+                decided.append(commanded(scheduled.latent))
+            body.follow(scheduled.latent)
+
+    bag = write_bag(tmp_path / "bag", walk())
+    body.close()
+    played_back = played(tmp_path, bag, "rover")["decisions"]
+    assert len(decided) > 15
+    assert len({speed for speed, _ in decided}) > 10
+    assert decided == [(d["speed_m_per_s"], d["yaw_rate_rad_per_s"]) for d in played_back]
