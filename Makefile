@@ -37,6 +37,7 @@ demo: $(DEMO_INSTALLED)  ## train, export, walk under ROS 2, report: runs/demo; 
 # containers) no bytecode is written.
 test slow long: export PYTHONDONTWRITEBYTECODE :=
 test slow long: export PYTHONPYCACHEPREFIX := $(CURDIR)/.venv/bytecode
+test slow long: export NUMBA_CACHE_DIR := $(CURDIR)/.venv/kernels
 # A core has a test of its own: threads of several wait for each other, many times as long.
 test slow long: export OMP_NUM_THREADS := 1
 test: lint  ## ruff, mypy, and all tests but the slow ones
