@@ -199,12 +199,19 @@ def could_meddle(trial: Go2Trial) -> None:
     meddles(trial, 1000.0)
 
 
+def empty(trial: Go2Trial) -> None:
+    """Fault: the battery is empty."""
+    trial.start_robot()
+    trial.tell("charge 2")
+
+
 def garbled(trial: Go2Trial) -> None:
     """Fault: every state has a wrong checksum."""
     trial.start_robot()
     trial.tell("damage 1")
 
 
+UNFIT = "the robot must not stand"
 CHECKSUM = "what arrives has a wrong checksum"
 MEDDLED = "another program commands the motors on rt/lowcmd: "
 row = partial(Case, bundle="walk-go2", link="go2:lo", trial=Go2Trial, watch_s=4.0)
@@ -215,6 +222,8 @@ GO2_FAULTS = [
     row("states of a wrong checksum", to_robot("damage 1"), DAMPS + SINKS, CHECKSUM),
     row("a joint angle that is NaN", to_robot("nan 1"), DAMPS + SINKS, "not finite"),
     row("another program commands", meddles, DAMPS + SINKS, MEDDLED, watch_s=6.0),
+    row("battery at 2 %", to_robot("charge 2"), DAMPS + SINKS, UNFIT, watch_s=6.0),
+    row("a motor of 95 deg C", to_robot("heat 95"), DAMPS + SINKS, UNFIT, watch_s=6.0),
     row("L2 and B on the remote", to_robot(f"buttons {STOP}"), DAMPS + SINKS, "by remote control"),
     row("emergency stop by service", order("emergency_stop"), DAMPS + SINKS, "stopped: "),
     row("stopped for 1 s", stopped_for(1.0), RESTS + SINKS),
@@ -225,6 +234,7 @@ GO2_FAULTS = [
     start("at the start its own program keeps the motors", denies, says="keeps the motors"),
     start("at the start another program could command", could_meddle, says=MEDDLED),
     start("at the start states of a wrong checksum", garbled, says=CHECKSUM),
+    start("at the start battery at 2 %", empty, says=UNFIT),
     start("a bundle of another robot", lambda t: None, says="made for robot 'a1'", bundle="walk"),
     start("not armed", Go2Trial.start_robot, says="limp: ", watch_s=10.0, arguments=()),
 ]  # fmt: skip

@@ -349,6 +349,52 @@ class SwitcherBus(AnsweringBus):
         return answers
 
 
+def test_a_robot_that_never_sends_is_described_by_what_is_on_the_wire(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As an Air or a Pro, which has no DDS on its Ethernet port."""
+    monkeypatch.setattr(driver_module, "newest", lambda _: None)
+    said = {
+        (ROBOT, 0): "no other DDS participants on eth0, none writes rt/lowstate: "
+        "cable, 192.168.123.x, or no Go2 EDU",
+        (ROBOT, 2): "2 DDS participants on eth0, none writes rt/lowstate: "
+        "cable, 192.168.123.x, or no Go2 EDU",
+        (SIMULATOR, 0): "no other DDS participants on lo, none is a simulated Go2",
+    }
+    for (address, others), words in said.items():
+        bus: Any = FakeBus(address)
+        bus.other_participants = lambda others=others: others
+        driver = Go2Driver(bus, GO2, time.time, Remote({}))
+        driver.take()
+        assert driver.warnings() == {"lowstate": words}
+
+
+def test_a_robot_whose_motion_switcher_is_silent_is_not_commanded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As old firmware, or states that another program repeats; a simulator needs none."""
+
+    def silent(*_: Any) -> str:
+        raise UserError("motion_switcher: no answer to call 1001 for 10 s")
+
+    monkeypatch.setattr(services.MotionSwitcher, "mode", silent)
+    monkeypatch.setattr(services, "SWITCHER_S", 0.1)
+    for address in (ROBOT, Go2("lo", 0), SIMULATOR):
+        bus: Any = AnsweringBus("")
+        bus.address = address
+        bus.take, bus.writers = lambda **_: [], lambda _: []
+        handover = MotorHandover(bus, GO2, lambda: lying_pose(GO2), lambda: "")
+        if address == SIMULATOR:
+            handover.take(threading.Event())
+            assert handover.notes == [
+                "there is no motion_switcher: the motors of a simulator are free"
+            ]
+            continue
+        words = "motion_switcher: .* motor commands need a Go2 EDU with firmware 1.0.24 or newer"
+        with pytest.raises(UserError, match=words):
+            handover.take(threading.Event())
+
+
 @pytest.mark.parametrize("lost", [False, True])
 def test_a_program_that_was_released_gets_the_motors_back(
     lost: bool, monkeypatch: pytest.MonkeyPatch
