@@ -50,7 +50,7 @@ from pixelgait.robot.control.observation import camera_contract
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import json_bytes, read_json, write_atomic
 from pixelgait.robot.safety.supervisor import sensor_timeouts_contract
-from pixelgait.robot.spec import RobotSpec, mounted, spec_contract
+from pixelgait.robot.spec import ROBOTS, RobotSpec, mounted, robot_numbers, spec_contract
 from pixelgait.sim.body.interface import PHYSICS_DT_S
 from pixelgait.sim.body.randomisation import Sample
 from pixelgait.sim.world.seeds import VALIDATION
@@ -227,6 +227,7 @@ def make_contract(
         **FIXED,
         "graphs": graphs,
         "spec": spec_contract(spec),
+        **({} if spec.name in ROBOTS else {"robot_spec": robot_numbers(spec)}),
         "camera": {
             **camera_contract((height, width, channels)),
             "trained_latency_s": _trained(high_level, "camera_latency_s"),

@@ -25,7 +25,7 @@ OPTIONS = (
     ("scene", "obstacle-course", "The scene."),
     ("difficulty", "", "Difficulty of the scene, 0 to 1, where it has several."),
     ("appearance", "", "train or test: other textures, light and sky every time."),
-    ("robot", "a1", "a1, mini_cheetah, laikago or go2."),
+    ("robot", "a1", "a1, mini_cheetah, laikago, go2, or a robot file (.yaml)."),
     ("body", "pybullet", "Simulator: pybullet or mujoco."),
     ("seed", "10000", "Seed of the scene's layout."),
     ("faults", "", "Sensor faults: 'mixed', or as for pixelgait-eval."),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, asdict, dataclass, fields, replace
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,8 +14,11 @@ from numpy.typing import NDArray
 from pixelgait.robot.errors import UserError
 
 Array = NDArray[np.float64]
+Signs = tuple[float, float, float, float]  # of LEGS, each 1 or -1
+Levers = tuple[float, float]  # about abduction and knee [m]
 
 LEGS = ("FR", "FL", "RR", "RL")  # Unitree SDK order
+ROBOT_FILES = (".yaml", ".yml")
 # Limits of a camera's mount: assumptions, wide enough for any quadruped and lens.
 FARTHEST_MOUNT_M, STEEPEST_MOUNT_RAD, WIDEST_FOV_RAD = 2.0, 1.5, 2.8
 
@@ -72,16 +77,16 @@ class RobotSpec:
     legs_m: Array
     foot_radius_m: float
     # Joint directions in the URDF, see robot/control/gait.py.
-    swing_sign: float
-    extension_sign: float
+    swing_signs: Signs
+    extension_signs: Signs
     stand_height_m: float
     camera: CameraMount
-    abduction_signs: tuple[float, float, float, float] = (1.0, 1.0, 1.0, 1.0)  # of LEGS
+    abduction_signs: Signs = (1.0, 1.0, 1.0, 1.0)
     hip_share: float = 0.5  # of the knee's motion that the hip compensates
     # Soft legs only, see robot/control/gait.py: the mass of the load compensation, and the levers
     # of a foot's load about abduction and knee in the default pose.
     carried_kg: float = 0.0
-    load_levers_m: tuple[float, float] = (0.0, 0.0)
+    load_levers_m: Levers = (0.0, 0.0)
     load_lag_s: float = 0.0  # from the gait generator's stance to a leg's
     load_felt_s: float = 0.0  # time constant of the load estimate; 0: none
     # Speed backwards of the shipped low level's whole steps at no commanded speed: between what was
@@ -95,8 +100,8 @@ def spec_contract(spec: RobotSpec) -> dict[str, Any]:
         "urdf": spec.urdf,
         "joint_names": list(spec.joint_names),
         "abduction_signs": list(spec.abduction_signs),
-        "swing_sign": spec.swing_sign,
-        "extension_sign": spec.extension_sign,
+        "swing_sign": _one_for_all(spec.swing_signs),
+        "extension_sign": _one_for_all(spec.extension_signs),
         "joint_lower_rad": spec.joint_lower_rad.tolist(),
         "joint_upper_rad": spec.joint_upper_rad.tolist(),
         "torque_limit_nm": spec.torque_limit_nm.tolist(),
@@ -112,6 +117,12 @@ def spec_contract(spec: RobotSpec) -> dict[str, Any]:
     }
 
 
+def _one_for_all(signs: Signs) -> float | list[float]:
+    """Signs of the legs as one number, if they agree."""
+    return signs[0] if len(set(signs)) == 1 else list(signs)
+
+
+@cache
 def mounted(spec: RobotSpec, camera: CameraMount) -> RobotSpec:
     """The robot with its camera mounted so; itself if that is its own mount."""
     return spec if camera == spec.camera else replace(spec, camera=camera)
@@ -171,8 +182,8 @@ A1 = RobotSpec(
     foot_radius_m=0.02,  # URDF, as on all robots
     # With (0, 0.9, -1.8) as neutral pose these signs make positive swing move the foot forward
     # and positive extension lengthen the leg (tests/robot/test_gait.py checks both on the model).
-    swing_sign=-1.0,
-    extension_sign=1.0,
+    swing_signs=(-1.0, -1.0, -1.0, -1.0),
+    extension_signs=(1.0, 1.0, 1.0, 1.0),
     stand_height_m=0.27,  # measured: settles at 0.262 m under the gains above
     # Between the A1's front cameras, on the face of the trunk (URDF trunk box half length 0.134 m).
     camera=CameraMount(position_m=(0.20, 0.0, 0.05), pitch_down_rad=0.2, vertical_fov_rad=1.05),
@@ -205,8 +216,8 @@ MINI_CHEETAH = RobotSpec(
     leg_length_m=0.2506,
     legs_m=mirrored((0.19, 0.049, 0.0), (0.0, 0.062, 0.0), (0.0, 0.0, -0.209), (0.0, 0.0, -0.18)),
     foot_radius_m=0.015,
-    swing_sign=1.0,  # hip and knee turn about -y
-    extension_sign=-1.0,
+    swing_signs=(1.0, 1.0, 1.0, 1.0),  # hip and knee turn about -y
+    extension_signs=(-1.0, -1.0, -1.0, -1.0),
     stand_height_m=0.266,  # leg and toe radius (0.015 m)
     # The robot has no camera of its own: ahead of the front hips, as on the A1.
     camera=CameraMount(position_m=(0.21, 0.0, 0.05), pitch_down_rad=0.2, vertical_fov_rad=1.05),
@@ -260,8 +271,8 @@ LAIKAGO = RobotSpec(
         ]
     ),
     foot_radius_m=0.03,
-    swing_sign=-1.0,
-    extension_sign=1.0,
+    swing_signs=(-1.0, -1.0, -1.0, -1.0),
+    extension_signs=(1.0, 1.0, 1.0, 1.0),
     stand_height_m=0.41,  # leg, hip axis 0.03 m below the base, toe radius 0.03 m
     # Ahead of the front hips, as on the A1.
     camera=CameraMount(position_m=(0.22, 0.0, 0.05), pitch_down_rad=0.2, vertical_fov_rad=1.05),
@@ -296,8 +307,8 @@ GO2 = RobotSpec(
         (0.1934, 0.0465, 0.0), (0.0, 0.0955, 0.0), (0.0, 0.0, -0.213), (0.0, 0.0, -0.213)
     ),
     foot_radius_m=0.022,
-    swing_sign=-1.0,
-    extension_sign=1.0,
+    swing_signs=(-1.0, -1.0, -1.0, -1.0),
+    extension_signs=(1.0, 1.0, 1.0, 1.0),
     stand_height_m=0.287,  # leg and foot radius (0.022 m)
     # Mass of Unitree's own model; URDF: thigh 0.0955 m beside the hip's axis, calf of 0.213 m.
     carried_kg=15.2,
@@ -312,12 +323,113 @@ GO2 = RobotSpec(
 ROBOTS = {spec.name: spec for spec in (A1, MINI_CHEETAH, LAIKAGO, GO2)}
 
 
-def find_robot(name: str) -> RobotSpec:
-    """A robot by name.
+def robot_numbers(spec: RobotSpec) -> dict[str, Any]:
+    """A specification as JSON and YAML write it, by field."""
+    return {name: _plain(value) for name, value in asdict(spec).items()}
+
+
+def robot_from_numbers(numbers: Mapping[str, Any]) -> RobotSpec:
+    """The specification of `robot_numbers`.
 
     Raises:
-        UserError: if there is no such robot.
+        UserError: if a field is missing, unknown, or not as expected; names it.
     """
+    known = {each.name: each for each in fields(RobotSpec)}
+    for name in numbers:
+        if name not in known:
+            raise UserError(f"unknown key '{name}', expected one of {', '.join(known)}")
+    values: dict[str, Any] = {}
+    for name, each in known.items():
+        if name in numbers:
+            values[name] = _field(name, each.type, numbers[name])
+        elif each.default is MISSING:
+            raise UserError(f"key '{name}' is missing")
+    return RobotSpec(**values)
+
+
+SHAPES = {"feet_m": (4, 2), "legs_m": (4, 4, 3)}  # of arrays; the others are (12,)
+NAMES = {"joint_names": 3 * len(LEGS), "foot_links": len(LEGS)}
+
+
+def _field(name: str, kind: Any, value: Any) -> Any:
+    """A field's value of a file; `kind` is its annotation."""
+    if name == "camera":
+        mount = _pairs(name, value)
+        return mount_in({f"camera_{key}": each for key, each in mount.items()})
+    if kind == "str":
+        if isinstance(value, str) and value.isprintable():
+            return value
+        raise UserError(f"{name} is {value}, expected text")
+    if name in NAMES:
+        named = isinstance(value, list) and all(isinstance(each, str) for each in value)
+        if named and len(value) == NAMES[name]:
+            return tuple(value)
+        raise UserError(f"{name} is {value}, expected {NAMES[name]} names")
+    shape = {"float": (), "Signs": (len(LEGS),), "Levers": (2,)}.get(kind)
+    shape = SHAPES.get(name, (3 * len(LEGS),)) if shape is None else shape
+    try:
+        array = np.array(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        array = np.array(np.nan)
+    fits = array.shape == shape and bool(np.isfinite(array).all())
+    if not fits or (kind == "Signs" and not (np.abs(array) == 1.0).all()):
+        of = "1 and -1" if kind == "Signs" else "numbers"
+        raise UserError(f"{name} is {value}, expected {of} of shape {shape}")
+    if kind == "Array":
+        return array
+    return tuple(array.tolist()) if shape else float(array)
+
+
+def _pairs(name: str, value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise UserError(f"{name} is {value}, expected keys and values")
+    return value
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    if isinstance(value, dict):
+        return {name: _plain(each) for name, each in value.items()}
+    return list(value) if isinstance(value, tuple) else value
+
+
+@cache
+def read_robot(file: Path) -> RobotSpec:
+    """The specification in a robot file (YAML), as pixelgait-robot writes it.
+
+    Raises:
+        UserError: if it is missing, or is none; names file and key.
+    """
+    import yaml  # a robot needs no robot file: a bundle holds the specification
+
+    try:
+        numbers = yaml.safe_load(file.read_text(encoding="utf-8"))
+        spec = robot_from_numbers(_pairs("content", numbers))
+    except FileNotFoundError:
+        raise UserError(f"{file} is missing") from None
+    except (UserError, OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        reason = " ".join(str(error).split())
+        raise UserError(f"robot file {file}: {reason}") from None
+    if spec.name in ROBOTS:
+        raise UserError(f"robot file {file}: '{spec.name}' is a robot of this package")
+    return spec
+
+
+def moved_robot(name: str, move: Callable[[Path], Path]) -> str:
+    """The name of the same robot after its robot file has been moved."""
+    return str(move(Path(name))) if name.endswith(ROBOT_FILES) else name
+
+
+def find_robot(name: str) -> RobotSpec:
+    """A robot by name, or by its robot file.
+
+    Raises:
+        UserError: if there is no such robot, or the file is none.
+    """
+    if name.endswith(ROBOT_FILES):
+        return read_robot(Path(name).absolute())
     if name not in ROBOTS:
-        raise UserError(f"unknown robot '{name}', choose from {', '.join(ROBOTS)}")
+        known = ", ".join(ROBOTS)
+        raise UserError(f"unknown robot '{name}', choose from {known}, or a robot file (.yaml)")
     return ROBOTS[name]

@@ -14,6 +14,7 @@ from pixelgait.robot.spec import (
     STEEPEST_MOUNT_RAD,
     WIDEST_FOV_RAD,
     CameraMount,
+    RobotSpec,
 )
 from pixelgait.sim.body.faults import Fault, parse_faults
 from pixelgait.sim.body.randomisation import Randomisation, make_randomisation
@@ -127,7 +128,7 @@ class WorkerOptions:
     """Use the CPUs of the Ray cluster that this machine is part of instead: auto or HOST:PORT."""
 
     def open_pool(
-        self, initialise: Callable[[Argument], None], argument: Argument, robot: str
+        self, initialise: Callable[[Argument], None], argument: Argument, robot: RobotSpec
     ) -> Pool:
         """Start workers that simulate this robot, each initialised with the argument.
 

@@ -264,18 +264,6 @@ def test_a_new_encoder_decides_learns_and_exports(
             assert mirrored.latent[1] == -decisions[0].latent[1]
 
 
-def test_a_new_robot_trots(capsys: pytest.CaptureFixture[str]) -> None:
-    code = example("architecture.md", "robot") + example("architecture.md", "trot")
-    names: dict[str, Any] = {}
-    exec(code, names)
-    ahead = re.findall(r"# ([\d.]+) m ahead", code)[0]
-    assert capsys.readouterr().out.startswith(f"{ahead} m ahead")
-    body = names["body"]
-    height = body.pose()[0][2]
-    assert height > 0.8 * body.spec.stand_height_m
-    assert abs(names["y"]) < 0.2
-
-
 @pytest.mark.parametrize(("bundle", "graph"), [("rover", "iap"), ("iap", "rover")])
 def test_a_graph_of_ones_own_has_a_camera_of_its_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bundle: str, graph: str

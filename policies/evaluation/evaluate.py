@@ -17,7 +17,7 @@ from typing import Any
 from pixelgait.policies.evaluation.baselines import make_baseline
 from pixelgait.policies.evaluation.metrics import figures_of, format_figures
 from pixelgait.policies.evaluation.options import EvalConfig
-from pixelgait.policies.runs.run import CONFIG, read_yaml, refuse_many
+from pixelgait.policies.runs.run import CONFIG, read_yaml, refuse_many, robot_of
 from pixelgait.robot.bundle import CONTRACT, SHIPPED, Bundle, load_bundle, shipped_low_level
 from pixelgait.robot.cli.options import parse
 from pixelgait.robot.cli.processes import die_with_parent
@@ -26,7 +26,7 @@ from pixelgait.robot.control.controller import Controller
 from pixelgait.robot.errors import UserError, run_command
 from pixelgait.robot.files import json_bytes, write_atomic
 from pixelgait.robot.interface import CONTROL_DT_S
-from pixelgait.robot.spec import A1, find_robot
+from pixelgait.robot.spec import find_robot
 from pixelgait.sim.body.camera import camera_for
 from pixelgait.sim.body.interface import SimulatedBody
 from pixelgait.sim.engines.registry import make_body
@@ -174,7 +174,7 @@ def run_episodes(config: EvalConfig) -> Iterator[Episode]:
     _, body, _ = player(config)  # raises here what would be raised in the workers
     body.close()
     seeds = range(config.seed, config.seed + config.episodes)
-    with config.open_pool(_start, config, body.spec.name) as pool:
+    with config.open_pool(_start, config, body.spec) as pool:
         # No smoothing: workers finish in bursts, so only the mean over all predicts the end.
         episodes = pool.imap(_run, seeds)
         yield from tqdm(episodes, total=len(seeds), unit="episode", smoothing=0)
@@ -274,7 +274,7 @@ def levels_of(run: Path) -> list[str]:
     if task in ("walk", "follow"):
         return ["--low-level", str(run)]
     own = task == "joint" or (task == "course" and (run / "low_level" / CONFIG).is_file())
-    low_level = run if own else shipped_low_level(config.get("robot", A1.name))
+    low_level = run if own else shipped_low_level(robot_of(run).name)
     return ["--low-level", str(low_level), "--high-level", str(run)]
 
 

@@ -23,6 +23,7 @@ from pixelgait.robot.cli.options import (
 )
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.interface import CONTROL_DT_S
+from pixelgait.robot.spec import moved_robot
 from pixelgait.sim.body.camera import CHANNELS
 from pixelgait.sim.body.faults import require_camera, require_time
 from pixelgait.sim.options import DisturbanceOptions, SceneOptions, WorkerOptions, check_film
@@ -67,7 +68,7 @@ class EvalConfig(DisturbanceOptions, SceneOptions, WorkerOptions):
     body: str = "pybullet"
     """Simulator: pybullet or mujoco."""
     robot: str | None = None
-    """Robot that the bundle must be for; by default the one it names."""
+    """Robot, or robot file (.yaml), that the bundle must be for; by default the one it names."""
     camera_pitch: Annotated[float, Range(-45.0, 45.0)] = 0.0
     """Additional pitch of the camera, downwards [degrees]."""
     camera_roll: Annotated[float, Range(-180.0, 180.0)] = 0.0
@@ -188,6 +189,7 @@ class EvalConfig(DisturbanceOptions, SceneOptions, WorkerOptions):
             bundle=str(move(find_bundle(self.bundle))),
             scene=moved_scene(self.scene, move),
             delays_from=self.delays_from and move(self.delays_from),
+            robot=self.robot and moved_robot(self.robot, move),
         )
 
 

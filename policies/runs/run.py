@@ -31,7 +31,7 @@ from pixelgait.robot.files import (
     replacing,
     write_atomic,
 )
-from pixelgait.robot.spec import Array
+from pixelgait.robot.spec import A1, Array, RobotSpec, find_robot, moved_robot
 
 CONFIG, GIT, CURVE, BEST = "config.yaml", "git.json", "curve.json", "best.npz"
 LOW_LEVEL, DELAYS, SCENES = "low_level", "delays.json", "scenes"  # copies in the run folder
@@ -324,3 +324,18 @@ def refuse_many(folder: Path) -> None:
 def files_of(folder: Path) -> list[Path]:
     """Files of a run or bundle in this folder."""
     return [folder / name for name in KEPT]
+
+
+def robot_of(folder: Path) -> RobotSpec:
+    """The robot of a run; A1 if the run names none.
+
+    Raises:
+        UserError: if there is no such robot or run.
+    """
+    return find_robot(robot_name_of(folder))
+
+
+def robot_name_of(folder: Path) -> str:
+    """The name of a run's robot, or its robot file in the run; A1 if the run names none."""
+    name = str(Run(folder).config.get("robot", A1.name))
+    return moved_robot(name, lambda path: folder / SCENES / path)

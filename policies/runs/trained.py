@@ -15,11 +15,11 @@ from pixelgait.policies.high_level import (
     set_weights,
 )
 from pixelgait.policies.low_level import searched_low_level
-from pixelgait.policies.runs.run import CONFIG, GIT, SCENES, Run, load_checkpoint
+from pixelgait.policies.runs.run import CONFIG, GIT, SCENES, Run, load_checkpoint, robot_of
 from pixelgait.robot.control.low_level import LOW_LEVEL_WEIGHTS, LinearLowLevel
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import read_json
-from pixelgait.robot.spec import A1, CameraMount, RobotSpec, find_robot
+from pixelgait.robot.spec import CameraMount, RobotSpec
 from pixelgait.sim.scenes.courses.obstacle_course import ObstacleCourse
 from pixelgait.sim.scenes.registry import moved_scene
 
@@ -45,19 +45,10 @@ def trained_low_level(folder: Path) -> LinearLowLevel:
     return searched_low_level(robot_of(folder), best.weights, best.normaliser, mirror)
 
 
-def robot_of(folder: Path) -> RobotSpec:
-    """The robot of a run; A1 if the run names none.
-
-    Raises:
-        UserError: if there is no such robot or run.
-    """
-    return find_robot(str(Run(folder).config.get("robot", A1.name)))
-
-
 def trained_mount(folder: Path, robot: RobotSpec) -> CameraMount:
     """The camera's mount in a high level's training; the robot's own if it learned on another."""
     config = Run(folder).config
-    if str(config.get("robot", A1.name)) != robot.name:
+    if robot_of(folder).name != robot.name:
         return robot.camera
     names = {"position_m": "camera", "pitch_down_rad": "pitch", "vertical_fov_rad": "camera_fov"}
     given = {field: config.get(name) for field, name in names.items()}

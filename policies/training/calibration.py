@@ -15,8 +15,8 @@ import numpy as np
 import tyro
 
 from pixelgait.policies.low_level import searched_low_level
-from pixelgait.policies.runs.run import Checkpoint, Run, find_run
-from pixelgait.policies.runs.trained import body_of, robot_of, trained_low_level
+from pixelgait.policies.runs.run import Checkpoint, Run, find_run, robot_of
+from pixelgait.policies.runs.trained import body_of, trained_low_level
 from pixelgait.robot.bundle import SHIPPED
 from pixelgait.robot.cli.options import parse
 from pixelgait.robot.control.controller import MAX_SPEED_M_PER_S, Controller, Decision, latent_for

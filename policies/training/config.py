@@ -50,7 +50,7 @@ from pixelgait.robot.cli.options import (
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import file_sha256
 from pixelgait.robot.interface import CONTROL_DT_S
-from pixelgait.robot.spec import A1, find_robot
+from pixelgait.robot.spec import A1, find_robot, moved_robot
 from pixelgait.sim.body.faults import parse_faults, require_camera, require_time
 from pixelgait.sim.body.randomisation import Randomisation, make_randomisation
 from pixelgait.sim.engines.registry import find_simulator, simulators
@@ -90,7 +90,7 @@ class TrainConfig(WorkerOptions):
     """Start from the weights of this run, bundle or checkpoint (.npz), or of a shipped bundle by
     its name; with joint those of its high level."""
     robot: str = A1.name
-    """Robot: a1, go2, laikago or mini_cheetah."""
+    """Robot: a1, go2, laikago, mini_cheetah, or a robot file (.yaml) by pixelgait-robot."""
     seed: Seed = 0
     """Random seed of the first weights and of training."""
     iterations: Count = 200
@@ -159,7 +159,8 @@ class TrainConfig(WorkerOptions):
     def identity(self) -> dict[str, object]:
         """Settings that must not change between a run and its continuation."""
         apart = (*PLACE, *BUDGET, *SOURCES)
-        return {"task": self.task, **{k: v for k, v in asdict(self).items() if k not in apart}}
+        values = {k: v for k, v in asdict(self).items() if k not in apart}
+        return {"task": self.task, **values, "robot": moved_robot(self.robot, place_in_run)}
 
     def origin(self) -> dict[str, object]:
         """The other settings of a run: sources and budget."""
@@ -353,7 +354,7 @@ class CourseConfig(CurriculumConfig):
         from pixelgait.policies.runs.trained import trained_low_level
 
         low_level = trained_low_level(find_run(self.low_level, LOW_LEVEL))
-        if (robot := low_level.spec.name) != self.robot:
+        if (robot := low_level.spec.name) != find_robot(self.robot).name:
             raise UserError(
                 f"--low-level {self.low_level} is that of {robot}: give --robot {robot}"
             )
@@ -382,7 +383,7 @@ KINDS: dict[str, type[TrainConfig]] = {
 
 
 def place_in_run(path: Path) -> Path:
-    """Place of a scene's file below `SCENES`, by its content; a house's folder is not copied."""
+    """Place of a scene's or robot's file below `SCENES`, by its content; no folder is copied."""
     if path.is_dir():
         return Path(os.path.abspath(path))
     return Path(file_sha256(path)[:8]) / path.name
@@ -405,6 +406,8 @@ def config_of_run(folder: Path) -> TrainConfig:
             stored[name] = str(copy)
     if isinstance(scene := stored.get("scene"), str):
         stored["scene"] = moved_scene(scene, lambda path: folder / SCENES / path)
+    if isinstance(robot := stored.get("robot"), str):
+        stored["robot"] = moved_robot(robot, lambda path: folder / SCENES / path)
     file = folder / CONFIG
     if (task := stored["task"]) not in KINDS:
         raise UserError(f"{file}: task: expected one of {', '.join(KINDS)}, not {task!r}")

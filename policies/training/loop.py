@@ -28,8 +28,9 @@ from pixelgait.policies.runs.run import (
     Run,
     find_run,
     load_checkpoint,
+    robot_of,
 )
-from pixelgait.policies.runs.trained import network_options, robot_of
+from pixelgait.policies.runs.trained import network_options
 from pixelgait.policies.training.config import (
     CameraConfig,
     CourseConfig,
@@ -48,7 +49,7 @@ from pixelgait.policies.training.rollouts import Figures, Progress, Validation, 
 from pixelgait.robot.cli.processes import announced_interrupt, interrupt_later
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import locked, require_writable, write_atomic
-from pixelgait.robot.spec import Array
+from pixelgait.robot.spec import Array, moved_robot
 from pixelgait.sim.body.randomisation import require_camera
 from pixelgait.sim.scenes.registry import moved_scene
 from pixelgait.sim.workers.process_pool import Pool
@@ -76,7 +77,7 @@ def train(config: TrainConfig) -> Run:
     with (
         announced_interrupt(),
         locked(config.out),
-        config.open_pool(start_worker, plan, plan.robot) as pool,
+        config.open_pool(start_worker, plan, plan.spec) as pool,
     ):
         return _train(config, plan, fresh, pool)
 
@@ -118,6 +119,13 @@ def keep_sources(config: TrainConfig) -> None:
             write_atomic(config.out / SCENES / place_in_run(path), path.read_bytes())
         return path
 
+    moved_robot(config.robot, keep)
+
+    def keep_below(run: Path, path: Path) -> Path:
+        file = run / SCENES / path
+        write_atomic(config.out / LOW_LEVEL / SCENES / path, file.read_bytes())
+        return file
+
     if config.delays_from is not None:
         write_atomic(config.out / DELAYS, config.delays_from.read_bytes())
     if isinstance(config, CameraConfig):
@@ -126,6 +134,7 @@ def keep_sources(config: TrainConfig) -> None:
         run = find_run(config.low_level, LOW_LEVEL)
         for name in (CONFIG, GIT, BEST):
             write_atomic(config.out / LOW_LEVEL / name, (run / name).read_bytes())
+        moved_robot(str(Run(run).config.get("robot")), lambda path: keep_below(run, path))
 
 
 def make_trainer(config: TrainConfig, plan: Plan, pool: Pool, checkpoint: Checkpoint) -> Trainer:

@@ -12,7 +12,7 @@ from pixelgait.robot.cli.options import Count, Range
 from pixelgait.robot.control.low_level import LOW_LEVEL_WEIGHTS
 from pixelgait.robot.control.observation import COLOURS
 from pixelgait.robot.errors import UserError
-from pixelgait.robot.spec import A1, Array, CameraMount, RobotSpec, find_robot, mounted
+from pixelgait.robot.spec import A1, Array, CameraMount, RobotSpec, find_robot, mounted, moved_robot
 from pixelgait.sim.body.faults import Fault
 from pixelgait.sim.body.randomisation import Randomisation
 from pixelgait.sim.engines.registry import simulators
@@ -178,7 +178,8 @@ class Plan:
 
     def moved(self, move: Move) -> Plan:
         """A copy whose files have moved."""
-        return replace(self, scene=moved_scene(self.scene, move))
+        scene, robot = moved_scene(self.scene, move), moved_robot(self.robot, move)
+        return replace(self, scene=scene, robot=robot)
 
     def identity(self) -> dict[str, object]:
         """Part of a run's configuration: randomisation ranges, SHA-256 of the frozen low level."""

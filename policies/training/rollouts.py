@@ -18,8 +18,8 @@ import torch
 from pixelgait.policies.high_level import make_high_level, set_weights
 from pixelgait.policies.low_level import searched_low_level
 from pixelgait.policies.normaliser import Normaliser
-from pixelgait.policies.runs.run import Run, find_run
-from pixelgait.policies.runs.trained import body_of, robot_of, trained_low_level
+from pixelgait.policies.runs.run import Run, find_run, robot_name_of
+from pixelgait.policies.runs.trained import body_of, trained_low_level
 from pixelgait.policies.training.plan import Plan
 from pixelgait.robot.bundle import shipped_low_level
 from pixelgait.robot.control.controller import Controller, Decision
@@ -318,7 +318,7 @@ def straight_ahead(run: Run) -> str:
     Ten walks, or as many as the run's validation episodes if those are fewer.
     """
     mirror = bool(run.config.get("mirror"))
-    robot, body = robot_of(run.folder).name, body_of(run.folder)
+    robot, body = robot_name_of(run.folder), body_of(run.folder)
     plan = Plan(task="walk", robot=robot, body=body, steps=FIRST_WALK_STEPS, mirror=mirror)
     worker = RolloutWorker(plan)
     walks = FIRST_WALKS[: int(run.config.get("validation_episodes", len(FIRST_WALKS)))]
@@ -349,7 +349,7 @@ def film_best(run: Run, plan: Plan, steps: int, path: Path) -> Episode:
     from pixelgait.sim.viewing.video import record_video
 
     if plan.glides:
-        low = trained_low_level(find_run(shipped_low_level(plan.robot), "low_level"))
+        low = trained_low_level(find_run(shipped_low_level(plan.spec.name), "low_level"))
         plan = replace(plan, task="course", low_level=(low.matrix, low.bias))
     worker, seed, best = RolloutWorker(plan), VALIDATION[0], run.load("best")
     worker.task.steps = steps

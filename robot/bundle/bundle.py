@@ -38,7 +38,17 @@ from pixelgait.robot.safety.supervisor import (
     Supervisor,
     sensor_timeouts_of,
 )
-from pixelgait.robot.spec import Array, RobotSpec, find_robot, mount_in, mounted, spec_contract
+from pixelgait.robot.spec import (
+    ROBOTS,
+    Array,
+    RobotSpec,
+    find_robot,
+    mount_in,
+    mounted,
+    robot_from_numbers,
+    robot_numbers,
+    spec_contract,
+)
 
 if TYPE_CHECKING:
     import onnxruntime as ort
@@ -204,7 +214,11 @@ def load_bundle(name: str | Path, spec: RobotSpec | None = None) -> Bundle:
 def _load(folder: Path, spec: RobotSpec | None) -> Bundle:
     contract = read_json(folder / CONTRACT, BundleError)
     check_integrity(folder, contract)
-    spec = spec or find_robot(contract["robot"])
+    own = stated_robot(contract)
+    if spec is not None and own is not None:
+        same = {name: each for name, each in robot_numbers(spec).items() if name != "camera"}
+        _check_values(contract["robot_spec"], same, "robot_spec.")
+    spec = spec or own or find_robot(contract["robot"])
     if contract["robot"] != spec.name:
         raise UserError(f"made for robot '{contract['robot']}', not for '{spec.name}'")
     spec = mounted(spec, mount_in(contract["spec"]))
@@ -214,6 +228,17 @@ def _load(folder: Path, spec: RobotSpec | None) -> Bundle:
     check_tensors(contract["graphs"], graphs, bundle.image_shape)
     check_golden(folder, contract["graphs"], graphs)
     return bundle
+
+
+def stated_robot(contract: dict[str, Any]) -> RobotSpec | None:
+    """The specification in the contract of a robot that is none of this package's, or None.
+
+    Raises:
+        UserError: if it is none.
+    """
+    if "robot_spec" not in contract or contract["robot"] in ROBOTS:
+        return None
+    return robot_from_numbers(contract["robot_spec"])
 
 
 def single_thread_session(model: bytes) -> ort.InferenceSession:

@@ -21,6 +21,7 @@ COMMANDS = {
     "pixelgait-house": ("pixelgait.sim.scenes.houses.house_from_mesh", "sim"),
     "pixelgait-sim": ("pixelgait.sim.ros.node", "sim,ros"),
     "pixelgait-benchmark": ("pixelgait.sim.benchmarks.benchmark", "sim"),
+    "pixelgait-robot": ("pixelgait.sim.viewing.robot_command", "sim"),
     "pixelgait-demo": ("pixelgait.export.demo.command", "demo"),
 }
 INTERRUPTED = 130  # exit code after Ctrl-C

@@ -165,7 +165,7 @@ def load_map(spec: RobotSpec) -> Array:
     for leg, (_, y) in enumerate(spec.feet_m):
         # Pressing down moves the foot inward about the hip's axis, and lengthens the leg.
         torques[leg, 0, leg] = -np.sign(y) * spec.abduction_signs[leg] * abduction_m * weight_n
-        torques[leg, 2, leg] = spec.extension_sign * knee_m * weight_n
+        torques[leg, 2, leg] = spec.extension_signs[leg] * knee_m * weight_n
     return torques.reshape(-1, len(LEGS)) / spec.kp_nm_per_rad[:, None]
 
 
@@ -190,13 +190,9 @@ def next_phase(phase: Any, frequency_hz: Any, dt_s: float, xp: Any = np) -> Any:
 @cache
 def joint_map(spec: RobotSpec) -> Array:
     """(12, 12): maps leg poses to joint offsets, see the module's docstring."""
-    one = np.array(
-        [
-            [1.0, 0.0, 0.0],
-            [0.0, spec.swing_sign, -spec.hip_share * spec.extension_sign],
-            [0.0, 0.0, spec.extension_sign],
-        ]
-    )
-    signs = np.ones((len(LEGS), 3, 1))
-    signs[:, 0, 0] = spec.abduction_signs
-    return signs.reshape(-1, 1) * np.kron(np.eye(len(LEGS)), one)
+    signs = zip(spec.abduction_signs, spec.swing_signs, spec.extension_signs, strict=True)
+    legs = np.zeros((len(LEGS), 3, len(LEGS), 3))
+    for leg, (abduction, swing, extension) in enumerate(signs):
+        hip = (0.0, swing, -spec.hip_share * extension)
+        legs[leg, :, leg] = (abduction, 0.0, 0.0), hip, (0.0, 0.0, extension)
+    return legs.reshape(3 * len(LEGS), -1)

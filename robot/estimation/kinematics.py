@@ -4,7 +4,7 @@ With vectors v of `RobotSpec.legs_m`, rotations R about the base's axes, abducti
 
     foot = v0 + Rx(s_a a) (v1 + Ry(s_h h) (v2 + Ry(s_h k) v3))
 
-The signs s are those of the joints' axes: `abduction_signs`, and -`swing_sign`, since a turn about
+The signs s are those of the joints' axes: `abduction_signs`, and -`swing_signs`, since a turn about
 +y swings a foot backwards. Hip and knee turn about axes that point to the same side.
 
 Written with plain floats: 12 us for four feet and their Jacobians.
@@ -44,18 +44,17 @@ class LegKinematics:
     """Forward kinematics of a robot's legs."""
 
     def __init__(self, spec: RobotSpec) -> None:
-        self._turn = -spec.swing_sign
         to_axis, to_hip = spec.legs_m[:, 0], spec.legs_m[:, 1].copy()
         to_hip[:, 1] += spec.legs_m[:, 2:, 1].sum(1)  # hip and knee do not move a foot sideways
         links = spec.legs_m[:, 2:, ::2].reshape(-1, 4)  # x, z of thigh and shank
-        signs = np.array(spec.abduction_signs)[:, None]
+        signs = np.array((spec.abduction_signs, spec.swing_signs)).T * (1.0, -1.0)
         self._legs = np.hstack((signs, to_axis, to_hip, links)).tolist()
 
     def feet(self, angles: Sequence[float]) -> list[Foot]:
         """The four feet, in the order of `LEGS`, at these joint angles (12,) [rad]."""
-        turn, sin, cos = self._turn, math.sin, math.cos
+        sin, cos = math.sin, math.cos
         found = []
-        for leg, (sign, x0, y0, z0, x1, y1, z1, x2, z2, x3, z3) in enumerate(self._legs):
+        for leg, (sign, turn, x0, y0, z0, x1, y1, z1, x2, z2, x3, z3) in enumerate(self._legs):
             abduction, hip, knee = angles[3 * leg : 3 * leg + 3]
             sa, ca = sin(sign * abduction), cos(sign * abduction)
             s, c = sin(turn * hip), cos(turn * hip)

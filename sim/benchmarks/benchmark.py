@@ -33,7 +33,7 @@ class BenchmarkConfig:
     """
 
     robot: str = A1.name
-    """Robot: a1, go2, laikago or mini_cheetah."""
+    """Robot: a1, go2, laikago, mini_cheetah, or a robot file (.yaml) by pixelgait-robot."""
     scene: str = "flat"
     """Scene of the rollouts."""
     at_once: Annotated[tuple[int, ...], Range(1, 1024)] = (8, 16, 32, 64)

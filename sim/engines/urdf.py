@@ -28,6 +28,7 @@ BONE_COLOUR = (0.2, 0.2, 0.2)
 # Largest friction of feet: the maximum of randomised robots (`Randomisation.friction`); rubber on
 # dry concrete has 1.0. A Mini Cheetah's URDF has 3, with which no gait was learned.
 MOST_FRICTION = 1.25
+LEAST_INERTIA_KG_M2 = 1e-7  # assumption, of flat or needle-like links
 # Differences between a URDF and a specification that are no other robot's: assumptions. Makers'
 # URDFs of an A1 differ by 3 mm in the place of the hips.
 LEG_TOLERANCE_M, LIMIT_TOLERANCE_RAD = 0.03, 0.1
@@ -140,15 +141,17 @@ def _check_robot(urdf: Path, tree: UrdfTree, spec: RobotSpec) -> None:
 
 
 def _make_possible(inertia: Element) -> None:
-    """Limit the largest principal moment to the sum of the others."""
+    """Limit the largest principal moment to the sum of the others, and all to positive ones."""
     tensor = np.zeros((3, 3))
     for row, column, name in INERTIA:
         tensor[row, column] = tensor[column, row] = float(inertia.get(name, "0"))
-    (small, middle, large), axes = np.linalg.eigh(tensor)
-    if large <= small + middle:
+    moments, axes = np.linalg.eigh(tensor)
+    if not tensor.any() or (moments[0] > 0.0 and moments[2] <= moments[0] + moments[1]):
         return
+    small, middle, large = np.maximum(moments, LEAST_INERTIA_KG_M2)
     # Less by a millionth, so that rounding does not exceed the limit.
-    limited = axes @ np.diag((small, middle, (1.0 - 1e-6) * (small + middle))) @ axes.T
+    large = min(large, (1.0 - 1e-6) * (small + middle))
+    limited = axes @ np.diag((small, middle, large)) @ axes.T
     for row, column, name in INERTIA:
         inertia.set(name, repr(float(limited[row, column])))
 
@@ -190,10 +193,23 @@ def find_urdf(spec: RobotSpec) -> Path:
             raise UserError(f"{_variable(spec)}: no file {own}, expected a URDF")
         return Path(own).resolve()
     package, _, below = spec.urdf.partition("/")
+    if not package:  # a file
+        if not Path(spec.urdf).is_file():
+            raise UserError(f"robot '{spec.name}': no file {spec.urdf}; or {_variable(spec)}=URDF")
+        return Path(spec.urdf)
     path = _share(spec) / spec.urdf if package == EXAMPLE_ROBOT_DATA else _bullet() / below
     if not path.is_file():
         raise UserError(f"robot '{spec.name}': no {path}")
     return path
+
+
+def packaged(urdf: Path) -> str:
+    """`RobotSpec.urdf` of a file: below its package, if that is one of `find_urdf`."""
+    urdf = urdf.resolve()
+    if urdf.is_relative_to(bullet := _bullet().resolve()):
+        return f"pybullet_data/{urdf.relative_to(bullet)}"
+    folders = urdf.as_posix().partition(f"/{SHARE}/{EXAMPLE_ROBOT_DATA}/")
+    return f"{EXAMPLE_ROBOT_DATA}/{folders[2]}" if folders[2] else str(urdf)
 
 
 def find_mesh(urdf: Path, name: str) -> Path:

@@ -49,7 +49,7 @@ class SimConfig(MountOptions, SceneOptions):
     APART = (("--gui", "--realtime"),)
 
     robot: str = "a1"
-    """a1, mini_cheetah, laikago or go2."""
+    """a1, mini_cheetah, laikago, go2, or a robot file (.yaml) by pixelgait-robot."""
     body: str = "pybullet"
     """Simulator: pybullet or mujoco."""
     seed: Seed = FIRST_EVALUATION_SEED

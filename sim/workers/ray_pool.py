@@ -27,7 +27,7 @@ from pixelgait.robot.cli.processes import silence_stderr
 from pixelgait.robot.cli.provenance import code_sha256, version
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import Readable, file_sha256
-from pixelgait.robot.spec import find_robot
+from pixelgait.robot.spec import RobotSpec
 from pixelgait.sim.scenes.registry import Move
 from pixelgait.sim.workers.process_pool import MOST_DEATHS, Pool
 
@@ -68,7 +68,7 @@ class ClusterPool(Pool):
         address: str,
         initialise: Callable[[Argument], None],
         argument: Argument,
-        robot: str,
+        robot: RobotSpec,
     ) -> None:
         with tempfile.TemporaryDirectory(prefix="pixelgait-") as aside:
             argument = argument.moved(_packer(Path(aside)))
@@ -265,17 +265,17 @@ class SharedFile:
 
 
 @cache
-def installation(robot: str) -> dict[str, str]:
+def installation(robot: RobotSpec) -> dict[str, str]:
     """Versions that figures depend on, bit for bit: code, libraries and the robot's URDF."""
     from pixelgait.sim.engines.urdf import find_urdf  # late: --help needs no simulator
 
     code = f"{version()} (code {code_sha256(FOLDERS)[:8]})"
     try:
-        urdf = file_sha256(find_urdf(find_robot(robot)))[:8]
+        urdf = file_sha256(find_urdf(robot))[:8]
     except UserError as error:
         urdf = f"none ({error})"
     libraries = {name: version(name) or "none" for name in LIBRARIES}
-    return {"pixelgait": code, **libraries, f"the {robot}'s URDF": urdf}
+    return {"pixelgait": code, **libraries, f"the {robot.name}'s URDF": urdf}
 
 
 def _packer(folder: Path) -> Move:

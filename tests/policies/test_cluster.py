@@ -35,7 +35,7 @@ from pixelgait.policies.training.evolution import ESConfig
 from pixelgait.policies.training.loop import train
 from pixelgait.policies.training.plan import DAggerConfig
 from pixelgait.robot.errors import UserError
-from pixelgait.robot.spec import LAIKAGO
+from pixelgait.robot.spec import A1, LAIKAGO
 from pixelgait.sim.engines.urdf import find_urdf
 from pixelgait.sim.workers.ray_pool import ClusterPool
 from tests.conftest import Command, child_environment, children
@@ -215,7 +215,7 @@ def test_bundle_and_scene_are_sent_to_the_workers(
 def test_a_cluster_pool_keeps_order_and_reports_errors(tmp_path: Path, cluster: Cluster) -> None:
     """Also shared files that are deleted here, and jobs that kill every worker."""
     (tmp_path / "file").write_bytes(b"content")
-    with ClusterPool(cluster.address, jobs.start, jobs.Nothing(), "a1") as pool:
+    with ClusterPool(cluster.address, jobs.start, jobs.Nothing(), A1) as pool:
         assert pool.map(jobs.square, range(20)) == [n * n for n in range(20)]
         assert pool.map(jobs.square, range(50)) == [n * n for n in range(50)]  # in batches
         shared = pool.shared(tmp_path / "file")
@@ -401,7 +401,7 @@ def test_a_missing_cluster_is_reported_in_one_line(command: Command) -> None:
     assert done.stderr == "error: --cluster 127.0.0.1:1: [Errno 111] Connection refused\n"
     for address in ("nonsense", "nowhere.invalid:6379", "127.0.0.1:port"):
         with pytest.raises(UserError, match=f"^--cluster {address}: "):
-            ClusterPool(address, jobs.start, jobs.Nothing(), "a1")
+            ClusterPool(address, jobs.start, jobs.Nothing(), A1)
 
 
 @needs_ray

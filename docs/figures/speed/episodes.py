@@ -32,7 +32,7 @@ def cpus(cluster: str) -> int:
         UserError: if Ray is not installed, or there is no such cluster.
     """
     asked = replace(WALKS, cluster=cluster)
-    with asked.open_pool(_nothing, asked, A1.name) as pool:
+    with asked.open_pool(_nothing, asked, A1) as pool:
         return pool.capacity
 
 
