@@ -296,3 +296,19 @@ def _line_count(
             return -1
         total += counts[i, j]
     return total
+
+
+@compiled
+def distance_at(
+    distances: Array, low_x: float, low_y: float, cell_m: float, x: float, y: float
+) -> float:
+    """Bilinear value at a point [m] of distances (rows, columns) in the middles of cells."""
+    rows, columns = distances.shape
+    row = min(max((y - low_y) / cell_m - 0.5, 0.0), rows - 1.0)
+    column = min(max((x - low_x) / cell_m - 0.5, 0.0), columns - 1.0)
+    i, j = min(int(row), rows - 2), min(int(column), columns - 2)
+    u, v = row - i, column - j
+    near = (1 - v) * distances[i, j] + v * distances[i, j + 1]
+    far = (1 - v) * distances[i + 1, j] + v * distances[i + 1, j + 1]
+    value: float = (1 - u) * near + u * far
+    return value

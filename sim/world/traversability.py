@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pixelgait.robot.spec import Array
-from pixelgait.sim.world.scene import interpolate
 
 PIXEL_M = 0.01
 CELL_PIXELS = 10
@@ -116,11 +115,10 @@ class TraversabilityMap:
 
     def geodesic_distance(self, distances: Array, x: float, y: float) -> float:
         """Length of the path from a point [m], given the `geodesic_distances` to the goal."""
-        (low_x, low_y), (rows, columns) = self.corner_m, distances.shape
-        row, column = (y - low_y) / CELL_M - 0.5, (x - low_x) / CELL_M - 0.5
-        return interpolate(
-            distances, min(max(row, 0.0), rows - 1.0), min(max(column, 0.0), columns - 1.0)
-        )
+        from pixelgait.sim.world.map_kernels import distance_at
+
+        low_x, low_y = self.corner_m
+        return distance_at(distances, low_x, low_y, CELL_M, float(x), float(y))
 
     def path(self, distances: Array, start: Cell) -> NDArray[np.int64]:
         """Cells (n, 2) of the path from a free one to the goal, given its `geodesic_distances`."""

@@ -35,7 +35,7 @@ from pixelgait.sim.tasks.teacher_kernels import (
 )
 from pixelgait.sim.world.obstacles import MovingObstacle
 from pixelgait.sim.world.raster import REACH_M, STEP_M
-from pixelgait.sim.world.scene import Layout, Scene
+from pixelgait.sim.world.scene import Layout, Scene, interpolate
 from pixelgait.sim.world.traversability import (
     CELL_M,
     CELL_PIXELS,
@@ -92,6 +92,14 @@ def clear_cells(
     every = CELL_PIXELS // 2
     cells = clear[every // 2 :: every, every // 2 :: every] * 2 * PIXEL_M
     return cells > clearance_m, cells > TURNING_M, cells > ROOMY_M
+
+
+def geodesic_distance(area: TraversabilityMap, distances: Array, x: float, y: float) -> float:
+    (low_x, low_y), (rows, columns) = area.corner_m, distances.shape
+    row, column = (y - low_y) / CELL_M - 0.5, (x - low_x) / CELL_M - 0.5
+    return interpolate(
+        distances, min(max(row, 0.0), rows - 1.0), min(max(column, 0.0), columns - 1.0)
+    )
 
 
 def distances(area: TraversabilityMap, goals: NDArray[np.int64], costs: NDArray[np.int64]) -> Array:

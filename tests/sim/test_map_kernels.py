@@ -141,6 +141,9 @@ def test_a_house_measures_the_shortest_path_as_before() -> None:
         path = former_maps.path(scene.map, scene.distances, scene.start)
         length_m = former_maps.straightened_length_m(scene.map.free, path)
         assert scene.path_length_m(*start) == length_m
+        for x, y in np.random.default_rng(seed).uniform(-7.0, 7.0, (50, 2)).tolist():
+            remaining_m = former_maps.geodesic_distance(scene.map, scene.distances, x, y)
+            assert scene.progress_m(x, y) == -remaining_m
 
 
 def test_every_scene_has_a_ground_of_the_same_types() -> None:
