@@ -136,7 +136,7 @@ class Connections:
     def publish_battery(self) -> None:
         """Publish the battery of a robot whose link is no topic."""
         if self._battery is not None:
-            self._battery.publish(self.link.driver.power())
+            self._battery.publish(self.power.newest)
 
     def check_camera(self) -> None:
         """Raise a UserError if lens or mount of the camera do not fit the policy."""

@@ -43,7 +43,8 @@ class PowerWatch:
     """Lays a robot down whose battery is empty or whose motors are too hot, and keeps it down.
 
     `power` returns the newest state, None if the robot reports none; `enabled`, whether the robot
-    is to be laid down. Called in the control thread; `warning` and `unfit` are for any thread.
+    is to be laid down. Called in the control thread; any thread may use `newest`, `unfit` and
+    `warning`.
     """
 
     def __init__(
@@ -53,6 +54,7 @@ class PowerWatch:
         enabled: Callable[[], bool],
     ) -> None:
         self._operator, self._power, self._enabled = operator, power, enabled
+        self.newest: PowerState | None = None
         self._checked_s, self._well_s = -math.inf, time.monotonic()
 
     def update(self) -> None:
@@ -64,6 +66,7 @@ class PowerWatch:
 
     def check(self, now_s: float) -> None:
         """Check at this time [s] (monotonic)."""
+        self.newest = self._power()
         stands = self._operator.state in STIFF
         reason = self._reason(stands)
         if reason is None:
@@ -73,11 +76,10 @@ class PowerWatch:
 
     def _reason(self, stands: bool) -> str | None:
         """Why the robot must not stand, or None."""
-        power = self._power() if self._enabled() else None
-        if power is None:
+        if self.newest is None or not self._enabled():
             return None
         limits = (EMPTY_PERCENT, OVERHEATED_DEG_C) if stands else (LITTLE_PERCENT, HOT_DEG_C)
-        found = power.beyond(*limits)
+        found = self.newest.beyond(*limits)
         return found and f"{found}: the robot must not stand"
 
     @property
@@ -89,5 +91,5 @@ class PowerWatch:
         """A warning about a low battery, a warm motor, or both; None if all is well."""
         if self.unfit is not None:
             return self.unfit
-        power = self._power()
-        return None if power is None else power.beyond(LOW_PERCENT, WARM_DEG_C)
+        newest = self.newest
+        return None if newest is None else newest.beyond(LOW_PERCENT, WARM_DEG_C)

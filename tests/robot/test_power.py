@@ -90,4 +90,5 @@ def test_a_low_battery_and_a_warm_motor_are_warnings() -> None:
     assert robot.run(0.1) is None
     assert robot.watch.warning() == "battery at 19 %, FL_calf_joint has 75 deg C"
     robot.set(20.0, 69.0)
+    robot.run(0.1)
     assert robot.watch.warning() is None

@@ -155,6 +155,7 @@ def test_the_remote_arms_and_stops(
     assert run.poll() is None
 
 
+@pytest.mark.slow
 def test_the_sticks_of_the_remote_steer_instead_of_the_policy(
     processes: Processes, client: Client, link: str
 ) -> None:
@@ -211,7 +212,7 @@ def distance(one: tuple[float, ...], other: tuple[float, ...]) -> float:
     return math.dist(one[:2], other[:2])
 
 
-@pytest.mark.parametrize("bridge", ["cpp", "python"])
+@pytest.mark.parametrize("bridge", [pytest.param("cpp", marks=pytest.mark.slow), "python"])
 def test_it_walks_in_the_vendors_simulator(
     processes: Processes, client: Client, link: str, heights: list[float], bridge: str
 ) -> None:
@@ -230,6 +231,7 @@ def test_it_walks_in_the_vendors_simulator(
     assert ("lowstate has no tick: its age is counted from its arrival" in said) is not filled
 
 
+@pytest.mark.slow
 def test_an_empty_battery_keeps_the_robot_down_and_lays_it_down(
     processes: Processes, client: Client, link: str, heights: list[float]
 ) -> None:
@@ -270,6 +272,7 @@ def test_an_empty_battery_keeps_the_robot_down_and_lays_it_down(
     assert client.order("stand_up") == (False, hot)
 
 
+@pytest.mark.slow
 def test_a_second_controller_beside_one_that_walks_is_refused(
     processes: Processes, client: Client, link: str, heights: list[float]
 ) -> None:
