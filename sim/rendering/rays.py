@@ -152,9 +152,14 @@ def _bounds(
         corners[9, i] = (a * cos + b * sin) * box[3]
         corners[10, i] = (b * cos - a * sin) * box[4]
         corners[11, i] = c * box[5]
+    # A box around it along these axes, quick to reject.
     reach = abs(corners[9, 0]) + abs(corners[10, 0]) + abs(corners[11, 0])
     if corners[8, 0] + reach < NEAR or corners[8, 0] - reach > far:
         return far
+    for i, pixels in ((1, width), (2, height)):
+        aside = abs(corners[8, i]) - abs(corners[9, i]) - abs(corners[10, i]) - abs(corners[11, i])
+        if aside * focal > (corners[8, 0] + reach) * HALF * np.float32(pixels):
+            return far
     inside = 0
     for j in range(8):
         sx, sy, sz = ONE if j & 1 else -ONE, ONE if j & 2 else -ONE, ONE if j & 4 else -ONE
