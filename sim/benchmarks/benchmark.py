@@ -80,6 +80,10 @@ def print_report(config: BenchmarkConfig) -> None:
         for name, row in rows.items():
             cells = f"{row['frames_per_s']:11.0f}{row['ratio']:8.1f}{row['agreement']:8.1%}"
             print(f"{name:<25}{cells}")
+    for scene, row in figures["rays"].items():
+        print(f"\n{scene}, rays, 48 x 32, difficulty 1   frames/s per core")
+        for name, rate in row.items():
+            print(f"{name:<25}{rate:24.0f}")
     for scene, rows in figures["appearance"].items():
         print(f"\n{scene}, RGB, frames/s   nominal    train   ratio")
         for name, row in rows.items():
@@ -111,12 +115,13 @@ def benchmark(config: BenchmarkConfig) -> dict[str, Any]:
     """Figures of `vector_rates` and `wire_costs`.
 
     For each simulator also those of `rollout_rates`, for each number of robots at once those of
-    `batch_rates` and `many_rates`, for each scene those of `camera_rates` and `appearance_rates`.
+    `batch_rates` and `many_rates`, for each scene those of `camera_rates`,
+    `ray_rates` and `appearance_rates`.
 
     Raises:
         UserError: if robot or scene are unknown.
     """
-    from pixelgait.sim.benchmarks.cameras import appearance_rates, camera_rates
+    from pixelgait.sim.benchmarks.cameras import appearance_rates, camera_rates, ray_rates
     from pixelgait.sim.benchmarks.rollouts import batch_rates, rollout_rates
     from pixelgait.sim.benchmarks.vectors import many_rates, vector_rates
 
@@ -141,6 +146,7 @@ def benchmark(config: BenchmarkConfig) -> dict[str, Any]:
             name: camera_rates(spec, scene, config.camera_size, config.seed)
             for name, scene in scenes.items()
         },
+        "rays": {name: ray_rates(spec, name, config.seed) for name in scenes},
         "appearance": {
             name: appearance_rates(spec, name, config.camera_size, config.seed) for name in scenes
         },

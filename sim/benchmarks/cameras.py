@@ -14,11 +14,14 @@ from numpy.typing import NDArray
 from pixelgait.robot.spec import RobotSpec
 from pixelgait.sim.body.camera import CHANNELS, Camera, Kind
 from pixelgait.sim.body.interface import BasePose, SimulatedBody
+from pixelgait.sim.engines.cast_scene import cast_views, rotation
 from pixelgait.sim.engines.kinematic_body import KinematicBody
 from pixelgait.sim.engines.pybullet_body import PyBulletBody
 from pixelgait.sim.engines.pybullet_client import pybullet
 from pixelgait.sim.engines.pybullet_scene import projection_matrix, view_matrix
 from pixelgait.sim.engines.registry import BODIES, make_body
+from pixelgait.sim.rendering import geometry
+from pixelgait.sim.rendering.geometry import Geometry
 from pixelgait.sim.scenes.registry import make_scene
 from pixelgait.sim.viewing.video import SceneRenderer
 from pixelgait.sim.world.appearance import AppearanceOption
@@ -26,6 +29,7 @@ from pixelgait.sim.world.scene import Scene
 
 VIEWS = 5  # start poses, each in its own layout
 PLAIN_FRAMES, FRAMES = 3, 30  # timed per view
+RAY_FRAMES = 200  # in one call
 PLAIN = "plain getCameraImage"
 GLIDING = "gliding"  # as in imitation, where rendering is most of the cost
 APPEARANCES: tuple[AppearanceOption, ...] = ("nominal", "train")
@@ -99,6 +103,48 @@ def appearance_rates(
         }
         rows[name] = {**rates, "ratio": nominal_s / appearance_s}
     return rows
+
+
+def ray_rates(spec: RobotSpec, scene: str, seed: int) -> dict[str, float]:
+    """Frames/s per core of gliding robots' cameras, 32 x 48, by processor time.
+
+    `depth` are the rays of many frames in one call, `depth_camera` and `rgbd_camera` single
+    pictures of ideal cameras, textures included.
+    """
+    rates = {}
+    for kind in ("depth", "rgbd"):
+        body = KinematicBody(spec, make_scene(scene, 1.0), camera=Camera(spec.camera, 48, 32, kind))
+        times = []
+        for view_seed in range(seed, seed + VIEWS):
+            body.reset(view_seed)
+            body.render()
+            times.append(_processor_s(body.render))
+        rates[f"{kind}_camera"] = 1.0 / float(np.median(times))
+    body.close()
+    views = [_view_of(spec, scene, view_seed) for view_seed in range(seed, seed + VIEWS)]
+    many = views * (RAY_FRAMES // VIEWS)
+    rates["depth"] = len(many) / _processor_s(lambda: cast_views(many))
+    return rates
+
+
+def _view_of(spec: RobotSpec, scene: str, seed: int) -> tuple[Geometry, geometry.View]:
+    """What a gliding robot's camera sees at its start."""
+    body = KinematicBody(spec, make_scene(scene, 1.0))
+    body.reset(seed)
+    shapes, pose = Geometry(body.scene), body.trunk_pose()
+    shapes.lay_out(body.layout)
+    return shapes, Camera(spec.camera, 48, 32).view(pose.position, rotation(pose))
+
+
+def _processor_s(call: Callable[[], object]) -> float:
+    """Processor time of a call [s], the least of some."""
+    call()
+    times = []
+    for _ in range(FRAMES):
+        before = time.process_time()
+        call()
+        times.append(time.process_time() - before)
+    return min(times)
 
 
 def _body(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -62,22 +63,33 @@ class CastScene:
 
 def first_hits(geometry: Geometry, view: View) -> tuple[Floats, NDArray[np.int32]]:
     """Depth (H, W) [m] of a scene without meshes, and the shape in each pixel or `SKY`."""
-    depth, shapes = np.empty((1, *view.size), np.float32), np.empty((1, *view.size), np.int32)
-    drawn = geometry.drawn()
+    depth, shapes = cast_views([(geometry, view)])
+    return depth[0], shapes[0]
+
+
+def cast_views(views: Sequence[tuple[Geometry, View]]) -> tuple[Floats, NDArray[np.int32]]:
+    """Depth and shapes (n, H, W) as `first_hits`, of layouts of one scene and views of one size."""
+    geometry, view = views[0]
+    size = len(views), *view.size
+    depth, shapes = np.empty(size, np.float32), np.empty(size, np.int32)
+    drawn = [each.drawn() for each, _ in views]
+    which = np.zeros((len(views), max(map(len, drawn))), np.int64)
+    for row, indices in zip(which, drawn, strict=True):
+        row[: len(indices)] = indices
     cast(
-        geometry.boxes[None],
-        drawn[None],
-        np.array([len(drawn)]),
+        np.stack([each.boxes for each, _ in views]),
+        which,
+        np.array([len(indices) for indices in drawn]),
         geometry.fields,
         geometry.heights,
-        view.eye[None],
-        view.axes[None],
-        np.array([1.0 / view.pixel_rad], np.float32),
+        np.stack([each.eye for _, each in views]),
+        np.stack([each.axes for _, each in views]),
+        np.array([1.0 / each.pixel_rad for _, each in views], np.float32),
         np.float32(view.far_m),
         depth,
         shapes,
     )
-    return depth[0], shapes[0]
+    return depth, shapes
 
 
 def rotation(pose: BasePose) -> NDArray[np.float64]:

@@ -7,8 +7,8 @@ import pytest
 
 from pixelgait.robot.spec import A1
 from pixelgait.sim.body.camera import FAR_M, Camera
+from pixelgait.sim.engines.cast_scene import cast_views
 from pixelgait.sim.rendering.geometry import SKY, Geometry, View
-from pixelgait.sim.rendering.rays import cast
 from pixelgait.sim.scenes.registry import make_scene
 
 CAMERA = Camera(A1.camera, 48, 32, "depth")
@@ -31,31 +31,6 @@ def views(name: str, seeds: range) -> list[tuple[Geometry, View]]:
     return found
 
 
-def frames(pairs: list[tuple[Geometry, View]]) -> tuple[np.ndarray, np.ndarray]:
-    """Depth and shapes (n, H, W) of views, in one call."""
-    first = pairs[0][0]
-    drawn = [geometry.drawn() for geometry, _ in pairs]
-    which = np.zeros((len(pairs), max(map(len, drawn))), np.int64)
-    for row, each in zip(which, drawn, strict=True):
-        row[: len(each)] = each
-    size = len(pairs), CAMERA.height, CAMERA.width
-    depth, shapes = np.empty(size, np.float32), np.empty(size, np.int32)
-    cast(
-        np.stack([geometry.boxes for geometry, _ in pairs]),
-        which,
-        np.array([len(each) for each in drawn]),
-        first.fields,
-        first.heights,
-        np.stack([view.eye for _, view in pairs]),
-        np.stack([view.axes for _, view in pairs]),
-        np.array([1.0 / view.pixel_rad for _, view in pairs], np.float32),
-        np.float32(FAR_M),
-        depth,
-        shapes,
-    )
-    return depth, shapes
-
-
 def slabs(geometry: Geometry, view: View) -> tuple[np.ndarray, np.ndarray]:
     """Depth and shapes (H W,) of solid boxes: a ray is in a box between all pairs of its faces."""
     nearest, shapes = np.full(view.rays.shape[1], FAR_M), np.full(view.rays.shape[1], SKY)
@@ -75,7 +50,7 @@ def test_depth_and_shapes_are_those_of_the_slab_method(name: str) -> None:
     for geometry, view in views(name, range(8)):
         if (geometry.fields[geometry.drawn(), 1] > 0.0).any():
             continue  # its height field is no box
-        depth, shapes = frames([(geometry, view)])
+        depth, shapes = cast_views([(geometry, view)])
         wanted, named = slabs(geometry, view)
         same = shapes.ravel() == named
         assert same.mean() > 0.998
@@ -91,7 +66,7 @@ def test_rays_end_on_a_height_field(name: str) -> None:
         geometry.lay_out(layout)
         start = layout.start
         view = CAMERA.view((start.x, start.y, start.z + HEIGHT_M), np.eye(3))
-        depth, shapes = frames([(geometry, view)])
+        depth, shapes = cast_views([(geometry, view)])
         (field,) = np.flatnonzero(geometry.fields[:, 1] > 0.0)
         hit = (shapes.ravel() == field) & (depth.ravel() < 3.0)
         points = view.eye[:, None] + depth.ravel() / view.ahead * view.rays
@@ -103,7 +78,7 @@ def test_rays_end_on_a_height_field(name: str) -> None:
 
 def test_many_frames_at_once_are_those_of_single_calls() -> None:
     pairs = views("rooms", range(6))
-    together = frames(pairs)
+    together = cast_views(pairs)
     for i, pair in enumerate(pairs):
-        for many, one in zip(together, frames([pair]), strict=True):
+        for many, one in zip(together, cast_views([pair]), strict=True):
             np.testing.assert_array_equal(many[i], one[0])
