@@ -221,13 +221,14 @@ def read_yaml(path: Path) -> dict[str, Any]:
     return content
 
 
-def write_arrays(path: Path, **arrays: Any) -> None:
-    """Write arrays as `numpy.savez_compressed`, atomically; Ctrl-C is deferred until then.
+def write_arrays(path: Path, *, compressed: bool = True, **arrays: Any) -> None:
+    """Write arrays as numpy's archive, atomically; Ctrl-C is deferred until then.
 
     The archive would report an interrupt as an error of its own.
     """
+    save = np.savez_compressed if compressed else np.savez
     with interrupt_later(), replacing(path) as aside, aside.open("wb") as file:
-        np.savez_compressed(file, **arrays)
+        save(file, **arrays)
 
 
 @contextmanager

@@ -11,13 +11,11 @@ with different selections therefore compete (successive halving, Jamieson and Ta
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from pathlib import Path
 
 import numpy as np
-import torch
 
 from pixelgait.policies.high_level import (
     Architecture,
@@ -28,14 +26,11 @@ from pixelgait.policies.high_level import (
 )
 from pixelgait.policies.normaliser import Normaliser
 from pixelgait.policies.runs.run import Checkpoint, checked_figures, reading_arrays, write_arrays
-from pixelgait.policies.training.fitting import (
+from pixelgait.policies.training.demonstrations import (
     ROUND_FILE,
     Demonstrations,
-    Lessons,
-    encode_all,
-    fit,
-    has_gradient,
 )
+from pixelgait.policies.training.fitting import fit_to, has_gradient
 from pixelgait.policies.training.plan import TRIAL_COURSES, DAggerConfig, Plan
 from pixelgait.policies.training.rollouts import (
     GLIDING_AT_ONCE,
@@ -164,11 +159,11 @@ class DAgger:
         Demonstrations.joined(shown).save(file, figures)
         return figures
 
-    def _aggregate(self) -> list[Readable]:
-        """The demonstrations of all rounds so far, as files that workers read."""
-        return [self.pool.shared(self._file(i + 1)) for i in range(self.round)]
+    def _aggregate(self) -> list[Path]:
+        """Files of the demonstrations of all rounds so far."""
+        return [self._file(i + 1) for i in range(self.round)]
 
-    def _fit(self, dataset: list[Readable], progress: Progress) -> list[tuple[float, Array]]:
+    def _fit(self, dataset: list[Path], progress: Progress) -> list[tuple[float, Array]]:
         """Score [m] and weights (n,) of every student, fitted to the dataset.
 
         The score is the mean advance on further courses, 0 for a student without rivals.
@@ -181,21 +176,50 @@ class DAgger:
         ]
         fitted = [_load_fitted(file, self.weights.size) for file in files]
         left = [i for i, each in enumerate(fitted) if each is None]
-        compete = len(self.students) > 1
-        count = min(self.config.courses, TRIAL_COURSES // len(self.students)) if compete else 0
-        courses, difficulty = self._courses(count, COMPETING), self.plan.difficulty_in(self.round)
         seed = int(self._rng(FITTING).integers(2**32))
-        label = "" if compete else f"round {self.round}: steps"
-        jobs = [
-            Fit(self.students[i], dataset, self.config, courses, difficulty, seed, label)
-            for i in left
-        ]
-        results = self.pool.imap(fit_student, jobs, f"round {self.round}: students" * compete)
-        results = counted(results, len(jobs), progress, COLLECTED, 1.0)
+        compete = len(self.students) > 1
+        results = (self._rivals if compete else self._alone)(
+            [self.students[i] for i in left], dataset, seed, progress
+        )
         for i, (score, weights) in zip(left, results, strict=True):
             write_arrays(files[i], score=score, weights=weights)
             fitted[i] = score, weights
         return [each for each in fitted if each is not None]
+
+    def _rivals(
+        self, students: list[Array], dataset: list[Path], seed: int, progress: Progress
+    ) -> Iterator[tuple[float, Array]]:
+        """Score and weights of students that compete, each fitted and tried by a worker."""
+        count = min(self.config.courses, TRIAL_COURSES // len(self.students))
+        courses, difficulty = self._courses(count, COMPETING), self.plan.difficulty_in(self.round)
+        files = [self.pool.shared(file) for file in dataset]
+        jobs = [Fit(each, files, self.config, courses, difficulty, seed) for each in students]
+        results = self.pool.imap(fit_student, jobs, f"round {self.round}: students")
+        return counted(results, len(jobs), progress, COLLECTED, 1.0)
+
+    def _alone(
+        self, students: list[Array], dataset: list[Path], seed: int, progress: Progress
+    ) -> Iterator[tuple[float, Array]]:
+        """Score and weights of the only student, fitted in this process by as many threads.
+
+        There is none if it was fitted before the run was killed.
+        """
+        plan, threads = self.plan, self.pool.capacity
+        assert plan.high_level is not None
+        for weights in students:
+            high_level = make_high_level(plan.high_level, 0)
+            set_weights(high_level, weights)
+            fit_to(
+                high_level,
+                dataset,
+                self.config,
+                seed,
+                plan.device,
+                label=f"round {self.round}: steps",
+                threads=threads,
+                progress=lambda share: progress(COLLECTED + (1.0 - COLLECTED) * share),
+            )
+            yield 0.0, flat_weights(high_level)
 
     def _courses(self, count: int, stream: int) -> list[int]:
         chosen = self._rng(stream).choice(len(TRAINING), count, replace=False)
@@ -241,9 +265,6 @@ def _load_fitted(file: Path, size: int) -> tuple[float, Array] | None:
         if weights.shape != (size,) or not np.isfinite([score, *weights]).all():
             raise ValueError(f"weights {weights.shape}, expected {size} finite numbers")
     return score, weights
-
-
-load_once = cache(Demonstrations.load)  # for a file that many students are fitted to
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,24 +343,17 @@ class Fit:
     courses: list[int]  # seeds of the courses it is tried on
     difficulty: float
     seed: int  # of batches and dropout
-    label: str  # of the bar that counts steps on a terminal; empty: no bar
 
 
 def fit_student(job: Fit) -> tuple[float, Array]:
-    """Mean advance [m] on the job's courses, 0 without any, and the fitted weights (n,)."""
+    """Mean advance [m] on the job's courses, and the fitted weights (n,)."""
     worker, high_level = _worker_and_network()
-    set_weights(high_level, job.weights)
-    load = load_once if job.courses else Demonstrations.load  # read once only: not worth a cache
-    shown = Demonstrations.joined([load(file) for file in job.files])
-    seen = torch.from_numpy(shown.images)
-    if not has_gradient(high_level):
-        seen = encode_all(high_level, seen)
     plan = worker.plan
-    fit(high_level, Lessons.of(shown, seen), job.config, job.seed, plan.device, job.label)
+    set_weights(high_level, job.weights)
+    fit_to(high_level, job.files, job.config, job.seed, plan.device)
     fitted = flat_weights(high_level)
     episodes = worker.run(Job(fitted, Normaliser.empty(), job.courses, plan.steps, job.difficulty))
-    advance = [episode.distance_m for episode in episodes]
-    return float(np.mean(advance)) if advance else 0.0, fitted
+    return float(np.mean([episode.distance_m for episode in episodes])), fitted
 
 
 def _worker_and_network() -> tuple[RolloutWorker, HighLevelNetwork]:

@@ -8,39 +8,47 @@ with.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields, replace
-from itertools import islice
-from pathlib import Path
+import ctypes
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import reduce
+from typing import Any
 
 import numpy as np
 import torch
 import torch.nn.functional as F
-from numpy.typing import NDArray
 from torch import Tensor
 from tqdm import tqdm
 
 from pixelgait.policies.high_level import HighLevelNetwork
-from pixelgait.policies.runs.run import reading_arrays, write_arrays
+from pixelgait.policies.training.demonstrations import Demonstrations, Frames, load_once
 from pixelgait.policies.training.plan import DAggerConfig, DeviceName
-from pixelgait.policies.training.rollouts import Figures
 from pixelgait.robot.control.controller import LONGEST_STEPS, SHORTEST_STEPS
 from pixelgait.robot.control.observation import COLOURS
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import Readable
-from pixelgait.robot.spec import Array
 from pixelgait.sim.tasks.teacher import HOLD_STEPS
 
-ROUND_FILE = "the demonstrations of a round"
 CHUNK = 512  # images encoded at once
 HEAD_RATE = 0.01  # Adam's learning rate where only a head is fitted; assumption
 HEAD_STEPS = (
     3  # gradient steps of a head for one of a whole network, which costs over ten times more
 )
+# A round's steps end when the loss held out has not fallen by 1 % in two checks. Assumptions.
+CHECKED = 50  # steps
+CHECKS, LEAST_GAIN = 2, 0.99
+HELD_OUT = 3000  # decisions, which cost a twentieth of the steps between two checks
+READERS = 16  # sequences of what is held out
+LONGEST_AVERAGE = 0.99  # share of an average that a step leaves; assumption
 LOSS_WEIGHTS = (0.1, 0.3, 1.0)  # duration, speed, turn: the turns matter most; assumption
 # The teacher's duration, as the network's output.
 SHORT = 2.0 * (HOLD_STEPS - SHORTEST_STEPS) / (LONGEST_STEPS - SHORTEST_STEPS) - 1.0
+PARTED = 256  # images of a batch that is computed in two parts
+# Of glibc's mallopt (malloc.h): from how many bytes on arrays are mapped, how many free ones go
+# back, and how many arenas threads share.
+MALLOC_OPTIONS = ((-3, 2**30), (-1, 2**31 - 1), (-8, 1))
 STEEPEST = 1.0  # norm that gradients through time are clipped to; assumption
 CPU = torch.device("cpu")  # where batches are drawn
 # Recolouring: standard deviations of brightness and tint [log of gain], black level [of 255];
@@ -63,62 +71,23 @@ def find_device(wanted: DeviceName) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Demonstrations:
-    """Decisions of one or many episodes: what the camera saw, and what the teacher decided."""
-
-    starts: NDArray[np.bool_]  # (n,) where an episode begins
-    images: NDArray[np.uint8]  # (n, H, W, C)
-    goals: Array  # (n, 2)
-    latents: Array  # (n, 2)
-
-    def save(self, path: Path, figures: Figures) -> None:
-        """Write them, with the figures of the episodes."""
-        columns = {each.name: getattr(self, each.name) for each in fields(self)}
-        write_arrays(path, **columns, figures=json.dumps(figures))
-
-    @classmethod
-    def load(cls, file: Readable) -> Demonstrations:
-        """Raises UserError if the file holds no demonstrations."""
-        with reading_arrays(file, ROUND_FILE) as data:
-            shown = cls(**{each.name: data[each.name] for each in fields(cls)})
-            shown.check()
-        return shown
-
-    def check(self) -> None:
-        """Raises ValueError if the arrays do not fit each other."""
-        n, pixels = len(self.starts), self.images.shape[-3:]
-        shapes = [getattr(self, each.name).shape for each in fields(self)]
-        if shapes != [(n,), (n, *pixels), (n, 2), (n, 2)]:
-            raise ValueError(f"arrays of shapes {shapes} are not of as many decisions")
-        if [self.starts.dtype, self.images.dtype] != [bool, np.uint8]:
-            raise ValueError("its images are not of bytes, or its starts not true or false")
-        if not np.isfinite(self.latents).all():
-            raise ValueError("its latents are not finite numbers")
-
-    @classmethod
-    def joined(cls, parts: Sequence[Demonstrations]) -> Demonstrations:
-        """All parts, one after another."""
-        columns = ([getattr(part, each.name) for part in parts] for each in fields(cls))
-        return cls(*(np.concatenate(column) for column in columns))
-
-
-@dataclass(frozen=True, slots=True)
 class Lessons:
     """A batch or dataset of n decisions in order of time: inputs, and the teacher's targets."""
 
-    seen: Tensor  # images (n, H, W, C) uint8, or features (n, views, F)
+    seen: Any  # Tensor or `Frames`: images (n, H, W, C) uint8, or features (n, views, F)
     goals: Tensor  # (n, 2)
     latents: Tensor  # (n, 2)
     starts: Tensor  # (n,) bool: where an episode begins
 
     @classmethod
-    def of(cls, shown: Demonstrations, seen: Tensor) -> Lessons:
+    def of(cls, shown: Sequence[Demonstrations], seen: Tensor | Frames) -> Lessons:
         """Demonstrations with `seen` as inputs: images (n, H, W, C) or features (n, views, F)."""
-        goals, latents = (torch.from_numpy(each).float() for each in (shown.goals, shown.latents))
-        return cls(seen, goals, latents, torch.from_numpy(shown.starts))
+        columns = zip(*((each.goals, each.latents, each.starts) for each in shown), strict=True)
+        goals, latents, starts = (torch.from_numpy(np.concatenate(each)) for each in columns)
+        return cls(seen, goals.float(), latents.float(), starts)
 
     def __getitem__(self, which: Tensor | slice) -> Lessons:
-        """Decisions by index: a tensor's shape (...) replaces n; or a slice."""
+        """Decisions by index: a tensor's shape (...) replaces n; or a slice, of tensors."""
         return Lessons(*(each[which] for each in self._columns()))
 
     def to(self, device: torch.device) -> Lessons:
@@ -129,7 +98,7 @@ class Lessons:
         """A grid of decisions (a, b) as a * b in a row."""
         return Lessons(*(each.flatten(0, 1) for each in self._columns()))
 
-    def _columns(self) -> tuple[Tensor, ...]:
+    def _columns(self) -> tuple[Any, Tensor, Tensor, Tensor]:
         return self.seen, self.goals, self.latents, self.starts
 
 
@@ -145,9 +114,31 @@ def encode(high_level: HighLevelNetwork, images: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def encode_all(high_level: HighLevelNetwork, images: Tensor) -> Tensor:
+def encode_all(high_level: HighLevelNetwork, images: Tensor | Frames) -> Tensor:
     """Features (n, views, F) of many images (n, H, W, C)."""
-    return torch.cat([encode(high_level, chunk) for chunk in images.split(CHUNK)])
+    chunks = torch.arange(len(images)).split(CHUNK)
+    return torch.cat([encode(high_level, images[chunk]) for chunk in chunks])
+
+
+def fit_to(
+    high_level: HighLevelNetwork,
+    files: Sequence[Readable],
+    config: DAggerConfig,
+    seed: int,
+    device: str,
+    **options: Any,
+) -> float:
+    """Fit a network to demonstrations in files, see `fit`.
+
+    Raises:
+        UserError: if a file holds none, or all are without decisions.
+    """
+    shown = [load_once(file) for file in files]
+    seen: Tensor | Frames = Frames([each.images for each in shown])
+    if not has_gradient(high_level):
+        with computing_on("cpu"):
+            seen = encode_all(high_level, seen)
+    return fit(high_level, Lessons.of(shown, seen), config, seed, device, **options)
 
 
 def fit(
@@ -157,16 +148,20 @@ def fit(
     seed: int,
     device: str = "cpu",
     label: str = "",
+    threads: int = 1,
+    progress: Callable[[float], object] = lambda _: None,
 ) -> float:
     """Fit a network in the steps and batches of a round; mean loss of the last 100 steps.
 
     Images train the whole network, features the layers behind the encoder. Batches do not depend
-    on the device; dropout does.
+    on the device; dropout does. Weights do not depend on the number of threads.
 
     Args:
         seed: of batches, recolouring and dropout.
         device: torch's name of the device.
         label: of the bar that counts steps on a terminal; empty: no bar.
+        threads: that the parts of a batch are shared among, on a CPU.
+        progress: is called with the share of the steps that are done.
 
     Raises:
         UserError: if there are no lessons.
@@ -174,78 +169,239 @@ def fit(
     if not len(lessons.seen):
         raise UserError("nothing to learn: all robots begin where they shall go, none decides")
     high_level.train()
-    # The network makes constants on the default device; dropout draws from torch's generator.
-    with torch.device(device), torch.random.fork_rng():
+    with computing_on(device), torch.random.fork_rng():
         torch.manual_seed(seed)
-        loss = _fit(high_level.to(device), lessons, config, seed, label)
+        high_level.to(device)
+        if _fits(lessons, device):
+            lessons = replace(lessons, seen=lessons.seen.to(torch.device(device)))
+        loss = _fit(high_level, lessons, config, seed, label, threads, progress)
     high_level.to("cpu").eval()
     return loss
+
+
+@contextmanager
+def computing_on(device: str) -> Iterator[None]:
+    """A block in which a device computes; on a CPU each operation by one thread."""
+    threads = torch.get_num_threads()
+    try:
+        if device == "cpu":
+            keep_memory()
+            torch.set_num_threads(1)  # sums of more threads have another order
+            yield
+        else:  # the network makes constants on the default device
+            with torch.device(device):
+                yield
+    finally:
+        torch.set_num_threads(threads)
+
+
+def _fits(lessons: Lessons, device: str) -> bool:
+    """Whether a device other than the CPU has room for what is seen: half of its free memory."""
+    if device != "cuda":
+        return device != "cpu"
+    return bool(lessons.seen.nbytes < torch.cuda.mem_get_info()[0] / 2)
+
+
+def keep_memory() -> None:
+    """Let glibc keep the memory that is freed, for good; other C libraries have no such option.
+
+    Otherwise every step gets its large arrays anew from the kernel, page by page: an eighth of its
+    time.
+    """
+    if mallopt := getattr(ctypes.CDLL(None), "mallopt", None):
+        for option, value in MALLOC_OPTIONS:
+            mallopt(option, value)
 
 
 @torch.no_grad()
 def turn_error(high_level: HighLevelNetwork, lessons: Lessons) -> float:
     """Mean squared error of the network's turns over lessons in order of time."""
     rows = torch.arange(len(lessons.seen)).split(CHUNK)
-    decisions = (lessons[row[:, None]] for row in rows)
-    pairs = (_recurrent if high_level.memory else _memoryless)(high_level, decisions)
+    pairs = _outputs(high_level, (lessons[row[:, None]] for row in rows))
     turns = ((out[:, 2].clamp(-1.0, 1.0), each.latents[:, 1]) for out, each in pairs)
     errors = [(turn - wanted).square().sum() for turn, wanted in turns]
     return float(sum(errors)) / len(lessons.seen)
 
 
 def _fit(
-    high_level: HighLevelNetwork, lessons: Lessons, config: DAggerConfig, seed: int, label: str
+    high_level: HighLevelNetwork,
+    lessons: Lessons,
+    config: DAggerConfig,
+    seed: int,
+    label: str,
+    threads: int,
+    progress: Callable[[float], object],
 ) -> float:
-    """`fit`, on the device that the network is on; recolours a sequence's images alike."""
+    """`fit`, on the device that the network is on."""
     whole = lessons.seen.dtype == torch.uint8
     encoder = {id(parameter) for parameter in high_level.encoder.parameters()}
-    rest = [p for p in high_level.parameters() if id(p) not in encoder]
-    parameters = high_level.parameters() if whole else rest
-    rate = config.rate if whole or high_level.memory else HEAD_RATE
+    parameters = [p for p in high_level.parameters() if whole or id(p) not in encoder]
     steps = config.steps if whole else HEAD_STEPS * config.steps
-    optimiser = torch.optim.Adam(parameters, lr=rate)
-    cooling = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, steps)
-    batches = torch.Generator("cpu").manual_seed(seed)
-    drawn = (_sequences if high_level.memory else _single)(lessons, config, batches)
-    if config.recolour and whole:
-        drawn = (replace(each, seen=recoloured(each.seen, batches)) for each in drawn)
-    decisions = (each.to(torch.get_default_device()) for each in drawn)
-    pairs = (_recurrent if high_level.memory else _memoryless)(high_level, decisions)
-    losses = (_loss(out, each, config.huber) for out, each in pairs)
-    last: list[Tensor] = []
+    learned, held = _split(lessons.starts.to(CPU), config.held_out)
+    gradients = _gradients(high_level, lessons, learned, config, seed, parameters, threads)
+    rate = config.rate if whole or high_level.memory else HEAD_RATE
+    fused = parameters[0].device.type in ("cpu", "cuda")
+    optimiser = torch.optim.Adam(parameters, lr=rate, fused=fused)
+    average = Average(parameters)
+    losses: list[Tensor] = []
+    errors: list[float] = []  # of the averaged weights on what is held out
     off = None if label else True  # None: only without a terminal
-    counted = tqdm(islice(losses, steps), label, steps, leave=False, disable=off, position=1)
-    for loss in counted:
-        optimiser.zero_grad()
-        loss.backward()
+    counted = tqdm(range(1, steps + 1), label, leave=False, disable=off, position=1)
+    for step, (loss, *gradient) in zip(counted, gradients, strict=False):
+        for parameter, each in zip(parameters, gradient, strict=True):
+            parameter.grad = each
         if high_level.memory:
-            torch.nn.utils.clip_grad_norm_(high_level.parameters(), STEEPEST)
+            torch.nn.utils.clip_grad_norm_(parameters, STEEPEST)
         optimiser.step()
-        cooling.step()
-        last = [*last[-99:], loss.detach()]
-    return float(torch.stack(last).mean())
+        average.update(step)
+        losses = [*losses[-99:], loss]
+        progress(step / steps)
+        if step % CHECKED == 0 and len(held):
+            with average.taken():
+                errors.append(_error(high_level, lessons, held, config))
+            if len(errors) > CHECKS and errors[-1] > LEAST_GAIN * errors[-1 - CHECKS]:
+                break
+    counted.close()
+    average.take()
+    return float(torch.stack(losses).mean())
 
 
-def _single(lessons: Lessons, config: DAggerConfig, rng: torch.Generator) -> Iterator[Lessons]:
-    """Endless batches of single decisions (1, batch)."""
-    shape = 1, config.batch
+class Average:
+    """Exponential moving average of weights (Polyak and Juditsky 1992), over more steps later on.
+
+    At a constant learning rate it is as good at any step as if the rate had fallen to 0 there.
+    """
+
+    def __init__(self, parameters: Sequence[Tensor]) -> None:
+        self._parameters = [each.detach() for each in parameters]
+        self._average = [each.clone() for each in self._parameters]
+
+    def update(self, step: int) -> None:
+        """Add the present weights, of a step counted from 1."""
+        kept = min(LONGEST_AVERAGE, (1 + step) / (10 + step))
+        torch._foreach_lerp_(self._average, self._parameters, 1.0 - kept)
+
+    def take(self) -> None:
+        """Set the weights to their average."""
+        torch._foreach_copy_(self._parameters, self._average)
+
+    @contextmanager
+    def taken(self) -> Iterator[None]:
+        """A block in which the weights are the average."""
+        kept = [each.clone() for each in self._parameters]
+        self.take()
+        yield
+        torch._foreach_copy_(self._parameters, kept)
+
+
+def _split(starts: Tensor, share: float) -> tuple[Tensor, Tensor]:
+    """Indices of decisions to learn from, and of those held out: every so many episodes.
+
+    Of the latter only the newest. An episode that is held out stays so in later rounds.
+    """
+    every = round(1.0 / share) if share else len(starts) + 1
+    held = starts.cumsum(0) % every == 0
+    newest = held.nonzero()[-HELD_OUT:, 0]
+    return (~held).nonzero()[:, 0], newest
+
+
+@torch.no_grad()
+def _error(
+    high_level: HighLevelNetwork, lessons: Lessons, held: Tensor, config: DAggerConfig
+) -> float:
+    """Mean loss over decisions held out, without dropout."""
+    high_level.eval()
+    readers = min(READERS, len(held))
+    rows = held[: len(held) // readers * readers].view(readers, -1).t()  # in order of time
+    device = next(high_level.parameters()).device
+    drawn = (lessons[part].to(device) for part in rows.split(max(1, CHUNK // readers)))
+    pairs = _outputs(high_level, drawn)
+    losses = [_loss(out, each, config.huber) * len(out) for out, each in pairs]
+    high_level.train()
+    return float(torch.stack(losses).sum()) / rows.numel()
+
+
+def _gradients(
+    high_level: HighLevelNetwork,
+    lessons: Lessons,
+    learned: Tensor,
+    config: DAggerConfig,
+    seed: int,
+    parameters: Sequence[Tensor],
+    threads: int,
+) -> Iterator[list[Tensor]]:
+    """Mean loss of every batch, and its gradient for each of the parameters.
+
+    The parts of a batch are summed in a fixed order, so that it does not matter which thread
+    computes which.
+    """
+    begins = lessons.starts.to(CPU)[learned].nonzero()[:, 0]
+    sizes = _sizes(high_level, lessons, config)
+    parts = []
+    for i, size in enumerate(sizes):
+        rng = torch.Generator("cpu").manual_seed(seed + i)
+        indices = (
+            _sequences(learned, begins, config.unrolled, size, rng)
+            if high_level.memory
+            else _single(learned, size, rng)
+        )
+        parts.append(_losses(high_level, lessons, indices, config, rng))
+
+    def gradient(part: int) -> list[Tensor]:
+        loss = next(parts[part]) * (sizes[part] / sum(sizes))
+        return [loss.detach(), *torch.autograd.grad(loss, parameters, materialize_grads=True)]
+
+    # Dropout draws from one generator, in the order of the parts.
+    dropping = any(getattr(each, "dropout", 0.0) for each in high_level.modules())
+    threads = 1 if dropping or parameters[0].device.type != "cpu" else min(threads, len(parts))
+    with ThreadPoolExecutor(threads) as pool:
+        while True:
+            found = (map if threads == 1 else pool.map)(gradient, range(len(parts)))
+            yield [reduce(torch.add, each) for each in zip(*found, strict=True)]
+
+
+def _sizes(high_level: HighLevelNetwork, lessons: Lessons, config: DAggerConfig) -> list[int]:
+    """Sequences, or without memory images, of the parts of a batch; small ones are one part."""
+    count = max(1, config.batch // config.unrolled) if high_level.memory else config.batch
+    small = config.batch < PARTED or count == 1 or lessons.seen.dtype != torch.uint8
+    return [count] if small else [count - count // 2, count // 2]
+
+
+def _losses(
+    high_level: HighLevelNetwork,
+    lessons: Lessons,
+    indices: Iterator[Tensor],
+    config: DAggerConfig,
+    rng: torch.Generator,
+) -> Iterator[Tensor]:
+    """Mean loss of one part after another, endlessly; recolours a sequence's images alike."""
+    drawn = (lessons[which] for which in indices)
+    if config.recolour and lessons.seen.dtype == torch.uint8:
+        drawn = (replace(each, seen=recoloured(each.seen, rng)) for each in drawn)
+    device = next(high_level.parameters()).device
+    pairs = _outputs(high_level, (each.to(device) for each in drawn))
+    return (_loss(out, each, config.huber) for out, each in pairs)
+
+
+def _single(learned: Tensor, size: int, rng: torch.Generator) -> Iterator[Tensor]:
+    """Endless indices of single decisions (1, size)."""
     while True:
-        yield lessons[torch.randint(len(lessons.seen), shape, generator=rng, device=CPU)]
+        yield learned[torch.randint(len(learned), (1, size), generator=rng, device=CPU)]
 
 
-def _sequences(lessons: Lessons, config: DAggerConfig, rng: torch.Generator) -> Iterator[Lessons]:
-    """Endless batches of sequences (unrolled, readers).
+def _sequences(
+    learned: Tensor, begins: Tensor, unrolled: int, size: int, rng: torch.Generator
+) -> Iterator[Tensor]:
+    """Endless indices of sequences (unrolled, size).
 
     All episodes form one endless tape. Every sequence of a batch is a reader of it, which begins
     at the start of an episode and continues from batch to batch.
     """
-    begins = lessons.starts.nonzero()[:, 0]
-    readers = max(1, config.batch // config.unrolled)
-    at = begins[torch.randint(len(begins), (readers,), generator=rng, device=CPU)]
-    steps = torch.arange(config.unrolled, device=CPU)[:, None]
+    at = begins[torch.randint(len(begins), (size,), generator=rng, device=CPU)]
+    steps = torch.arange(unrolled, device=CPU)[:, None]
     while True:
-        yield lessons[(at + steps) % len(lessons.seen)]
-        at = (at + config.unrolled) % len(lessons.seen)
+        yield learned[(at + steps) % len(learned)]
+        at = (at + unrolled) % len(learned)
 
 
 def recoloured(images: Tensor, rng: torch.Generator) -> Tensor:
@@ -258,51 +414,39 @@ def recoloured(images: Tensor, rng: torch.Generator) -> Tensor:
         return images
     sequences = images.shape[1]
     swapped = torch.rand(sequences, COLOURS, generator=rng, device=CPU).argsort(1)  # (B, 3)
-    order = swapped[None, :, None, None, :].expand(*images.shape[:-1], COLOURS)
-    colours = images[..., :COLOURS].gather(-1, order).float()
     gain = LIGHT * torch.randn(sequences, 1, generator=rng, device=CPU)
     gain = (gain + TINT * torch.randn(sequences, COLOURS, generator=rng, device=CPU)).exp()
     black = BLACK * torch.randn(sequences, 1, generator=rng, device=CPU).expand(-1, COLOURS)
+    swapped, gain, black = (each.to(images.device) for each in (swapped, gain, black))
+    order = swapped[None, :, None, None, :].expand(*images.shape[:-1], COLOURS)
+    colours = images[..., :COLOURS].gather(-1, order).float()
     other = (colours * gain[:, None, None] + black[:, None, None]).clamp(0.0, 255.0)
     return torch.cat([other.round().to(torch.uint8), images[..., COLOURS:]], -1)
 
 
-def _memoryless(
+def _outputs(
     high_level: HighLevelNetwork, decisions: Iterator[Lessons]
 ) -> Iterator[tuple[Tensor, Lessons]]:
-    """Outputs (B, 3) for batches of single decisions (1, B), each with its flattened batch."""
-    for drawn in decisions:
-        flat = drawn.flattened()
-        views = list(_views(high_level, flat.seen).unbind(1))
-        heads, _ = high_level.heads(views, flat.goals, torch.zeros(len(flat.goals), 0))
-        yield high_level.outputs(heads), flat
+    """Outputs (B, 3) for batches of decisions (unrolled, readers), each with its flattened batch.
 
-
-def _recurrent(
-    high_level: HighLevelNetwork, decisions: Iterator[Lessons]
-) -> Iterator[tuple[Tensor, Lessons]]:
-    """Outputs (B, 3) for batches of sequences (unrolled, readers), each with its flattened batch.
-
-    A sequence begins with the recurrent state the previous one ended with, detached; the state is
-    zero at the start of an episode.
+    With a memory the decisions of a reader are a sequence. It begins with the recurrent state the
+    previous one ended with, detached; the state is zero at the start of an episode.
     """
-    memory = high_level.memory
-    assert memory is not None
-    state = None
+    memory, state = high_level.memory, None
     for drawn in decisions:
         flat = drawn.flattened()
         views = list(_views(high_level, flat.seen).unbind(1))
-        features = torch.stack(high_level.with_goal(views, flat.goals))  # (views, decisions, F)
-        inputs = memory.inputs(features).unflatten(1, drawn.starts.shape)
-        if state is None:
-            state = inputs.new_zeros(len(views), drawn.starts.shape[1], memory.size)
-        states = []
-        for x, starts in zip(inputs.unbind(1), drawn.starts, strict=True):
-            state = memory.advance(x, state * ~starts[:, None])
-            states.append(state)
-        read = memory.read(torch.stack(states, 1)).flatten(1, 2)
-        yield high_level.outputs(list(high_level.head(read))), flat
-        state = state.detach()
+        x = torch.stack(high_level.with_goal(views, flat.goals))  # (views, decisions, F)
+        if memory is not None:
+            shape = (len(views), *drawn.starts.shape)
+            inputs = memory.inputs(x).unflatten(1, shape[1:]).transpose(0, 1)  # (T, views, ...)
+            if state is None:
+                state = inputs.new_zeros(len(views) * shape[2], memory.size)
+            fresh = drawn.starts.repeat(1, len(views))
+            states = memory.unrolled(inputs.flatten(1, 2), fresh, state)
+            state = states[-1].detach()
+            x = memory.read(states).unflatten(1, (len(views), -1)).transpose(0, 1).flatten(1, 2)
+        yield high_level.outputs(list(high_level.head(x))), flat
 
 
 def _views(high_level: HighLevelNetwork, seen: Tensor) -> Tensor:

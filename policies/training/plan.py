@@ -74,14 +74,17 @@ class DAggerConfig:
     courses: Annotated[int, Range(1, len(TRAINING))] = 24
     """Courses per round on which the teacher labels every image."""
     steps: Annotated[int, Range(1, 10**6)] = 400
-    """Gradient steps per round; three times as many where only a head is fitted."""
+    """Most gradient steps per round; three times as many where only a head is fitted."""
+    held_out: Annotated[float, Range(0.0, 0.5)] = 0.1
+    """Share of the courses held out: a round's steps end when the loss on them no longer falls; 0:
+    all steps."""
     batch: Annotated[int, Range(1, 2**16)] = 256
     """Images per gradient step."""
     students: Annotated[int, Range(1, TRIAL_COURSES)] = 64
     """First students where the patch selection has no gradient; half of them leave every round."""
     rate: Annotated[float, Range(1e-6, 1.0)] = 0.003
-    """Learning rate (Adam), which falls to 0 in every round. At 0.01 one CNN in three diverges, and
-    one of twice the width did at the default."""
+    """Learning rate (Adam); a round's weights are averaged over its last steps. At 0.01 one CNN in
+    three diverges, and one of twice the width did at the default."""
     huber: Annotated[float, Range(0.0, 10.0)] = 0.0
     """Error above which the loss is linear (Huber), so that of two equally good turns the likelier
     one is learned, not their mean; 0: squared error."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -19,6 +21,7 @@ from pixelgait.policies.high_level import (
     make_high_level,
 )
 from pixelgait.policies.training.dagger import first_students
+from pixelgait.policies.training.demonstrations import Demonstrations, Frames
 from pixelgait.policies.training.fitting import (
     Lessons,
     find_device,
@@ -222,6 +225,67 @@ def test_a_gpu_is_taken_where_there_is_one(monkeypatch: pytest.MonkeyPatch) -> N
     assert find_device("cpu") == "cpu"
 
 
+def lessons_of_noise(episodes: int) -> Lessons:
+    """Ten decisions each, of small images that say nothing about the turns."""
+    rng, count = torch.Generator().manual_seed(0), 10 * episodes
+    images = torch.randint(256, (count, 16, 16, 1), generator=rng).to(torch.uint8)
+    latents = torch.rand(count, 2, generator=rng)
+    return Lessons(images, torch.zeros(count, 2), latents, torch.arange(count) % 10 == 0)
+
+
+@pytest.mark.parametrize(
+    ("encoder", "memory"), [("strided", ""), ("strided", "gru:4"), ("siet", "gru:4")]
+)
+def test_weights_do_not_depend_on_the_number_of_threads(encoder: str, memory: str) -> None:
+    """Nor where dropout draws numbers."""
+    options = ",dropout=0.2" if encoder == "siet" else ""
+    architecture = Architecture(
+        f"{encoder}:height=16,width=16,channels=1{options}", True, memory=memory
+    )
+    fitted = []
+    for threads in (1, 2):
+        high_level = make_high_level(architecture, seed=0)
+        steps = DAggerConfig(steps=3, batch=256, unrolled=8)
+        fit(high_level, lessons_of_noise(40), steps, seed=0, threads=threads)
+        fitted.append(flat_weights(high_level))
+    np.testing.assert_array_equal(*fitted)
+
+
+@pytest.mark.parametrize("memory", ["", "gru:4"])
+@pytest.mark.parametrize(("held_out", "ends"), [(0.1, 150), (0.0, 200)])
+def test_steps_end_when_the_loss_held_out_no_longer_falls(
+    held_out: float, ends: int, memory: str
+) -> None:
+    done = []
+    fit(
+        make_high_level(Architecture("strided:height=16,width=16,channels=1", memory=memory), 0),
+        lessons_of_noise(60),
+        DAggerConfig(steps=200, batch=16, unrolled=8, rate=1e-6, held_out=held_out),
+        seed=0,
+        progress=done.append,
+    )
+    assert len(done) == ends
+
+
+def test_demonstrations_on_disk_are_mapped_and_gathered(tmp_path: Path) -> None:
+    """Rounds of different lengths, one without any; each image once, whatever the order."""
+    rng = np.random.default_rng(0)
+    parts = []
+    for i, count in enumerate((5, 0, 3)):
+        images = rng.integers(256, size=(count, 4, 6, 3), dtype=np.uint8)
+        starts = np.arange(count) == 0
+        shown = Demonstrations(starts, images, np.zeros((count, 2)), np.zeros((count, 2)))
+        shown.save(tmp_path / f"{i}.npz", {})
+        parts.append(Demonstrations.load(tmp_path / f"{i}.npz"))
+        np.testing.assert_array_equal(parts[-1].images, images)
+        assert isinstance(parts[-1].images, np.memmap) == (count > 0)
+    frames = Frames([part.images for part in parts])
+    which = torch.tensor([[7, 0], [4, 5], [5, 1]])
+    whole = torch.from_numpy(Demonstrations.joined(parts).images)
+    assert torch.equal(frames[which], whole[which])
+    assert torch.equal(frames.to(torch.device("cpu")), whole)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("memory", ["", "gru:4"])
 def test_recoloured_images_are_not_learned_by_colour(memory: str) -> None:
@@ -253,7 +317,7 @@ def test_of_two_equally_good_turns_huber_learns_one_and_squares_their_mean(
     images, starts = torch.zeros(72, 16, 16, 3, dtype=torch.uint8), torch.ones(72)
     lessons = Lessons(images, torch.zeros(72, 2), taught, starts.bool())
     high_level = make_high_level(Architecture("strided:height=16,width=16", memory=memory), seed=0)
-    fit(high_level, lessons, DAggerConfig(steps=150, batch=256, huber=huber), seed=0)
+    fit(high_level, lessons, DAggerConfig(steps=150, batch=256, huber=huber, held_out=0.0), seed=0)
     decided = high_level.decide(images[0].numpy()).latent[1]
     assert decided == pytest.approx(turn, abs=0.15)
 

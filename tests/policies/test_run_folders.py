@@ -33,7 +33,7 @@ from pixelgait.policies.runs import run as run_module
 from pixelgait.policies.runs.recipe import read_recipe
 from pixelgait.policies.runs.run import Checkpoint, Run, load_checkpoint, write_arrays
 from pixelgait.policies.training.config import ImitateConfig, TrainConfig, config_of_run
-from pixelgait.policies.training.fitting import Demonstrations
+from pixelgait.policies.training.demonstrations import Demonstrations
 from pixelgait.policies.training.plan import DAggerConfig
 from pixelgait.policies.training.train import Command as TrainCommand
 from pixelgait.robot.bundle import SHIPPED

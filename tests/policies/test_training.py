@@ -32,6 +32,7 @@ from pixelgait.policies.training.config import (
     JointConfig,
     WalkConfig,
 )
+from pixelgait.policies.training.demonstrations import Demonstrations
 from pixelgait.policies.training.evolution import (
     ARS,
     ESConfig,
@@ -40,7 +41,6 @@ from pixelgait.policies.training.evolution import (
     make_strategy,
     training_seeds,
 )
-from pixelgait.policies.training.fitting import Demonstrations
 from pixelgait.policies.training.loop import going_blind, keep_sources, train
 from pixelgait.policies.training.plan import DAggerConfig, Plan
 from pixelgait.policies.training.rollouts import Job, RolloutWorker

@@ -23,7 +23,8 @@ from pixelgait.export.markdown_sections import (
 )
 from pixelgait.policies.high_level import Architecture, make_high_level
 from pixelgait.policies.training.config import ImitateConfig
-from pixelgait.policies.training.fitting import Demonstrations, Lessons, fit, turn_error
+from pixelgait.policies.training.demonstrations import Demonstrations
+from pixelgait.policies.training.fitting import Lessons, fit, turn_error
 from pixelgait.policies.training.loop import train
 from pixelgait.policies.training.plan import DAggerConfig
 from pixelgait.robot.cli.options import Count, Workers, parse
@@ -149,7 +150,7 @@ def _lessons(config: FitsConfig, channels: int) -> tuple[Lessons, Lessons]:
     """Decisions and images of these channels, on courses to learn from and on unseen ones."""
     shown = Demonstrations.load(_demonstrated(config))
     seen = torch.from_numpy(shown.images)[..., CHANNELS[channels]].contiguous()
-    lessons = Lessons.of(shown, seen)
+    lessons = Lessons.of([shown], seen)
     unseen_from = int(np.flatnonzero(shown.starts)[LEARNED])
     return lessons[:unseen_from], lessons[unseen_from:]
 
