@@ -36,9 +36,9 @@ HEAD_RATE = 0.01  # Adam's learning rate where only a head is fitted; assumption
 HEAD_STEPS = (
     3  # gradient steps of a head for one of a whole network, which costs over ten times more
 )
-# A round's steps end when the loss held out has not fallen by 1 % in two checks. Assumptions.
+# A round's steps end when the loss held out has not fallen by 1 % in three checks. Assumptions.
 CHECKED = 50  # steps
-CHECKS, LEAST_GAIN = 2, 0.99
+CHECKS, LEAST_GAIN = 3, 0.99
 HELD_OUT = 3000  # decisions, which cost a twentieth of the steps between two checks
 READERS = 16  # sequences of what is held out
 LONGEST_AVERAGE = 0.99  # share of an average that a step leaves; assumption
@@ -46,8 +46,8 @@ LOSS_WEIGHTS = (0.1, 0.3, 1.0)  # duration, speed, turn: the turns matter most; 
 # The teacher's duration, as the network's output.
 SHORT = 2.0 * (HOLD_STEPS - SHORTEST_STEPS) / (LONGEST_STEPS - SHORTEST_STEPS) - 1.0
 PARTED = 256  # images of a batch that is computed in two parts
-# Of glibc's mallopt (malloc.h): from how many bytes on arrays are mapped, how many free ones go
-# back, and how many arenas threads share.
+# Options of glibc's mallopt (malloc.h): from how many bytes on arrays are mapped, how many free
+# bytes go back, how many arenas threads share.
 MALLOC_OPTIONS = ((-3, 2**30), (-1, 2**31 - 1), (-8, 1))
 STEEPEST = 1.0  # norm that gradients through time are clipped to; assumption
 CPU = torch.device("cpu")  # where batches are drawn
@@ -297,7 +297,7 @@ class Average:
 def _split(starts: Tensor, share: float) -> tuple[Tensor, Tensor]:
     """Indices of decisions to learn from, and of those held out: every so many episodes.
 
-    Of the latter only the newest. An episode that is held out stays so in later rounds.
+    The newest of those are enough. An episode that is held out stays so in later rounds.
     """
     every = round(1.0 / share) if share else len(starts) + 1
     held = starts.cumsum(0) % every == 0
