@@ -249,7 +249,7 @@ def test_an_empty_battery_keeps_the_robot_down_and_lays_it_down(
     client.node.create_subscription(BatteryState, "battery_state", batteries.append, 10)
     newest = client.diagnose()
     processes.start("pixelgait-run", "walk-go2", "--link", link, *PATIENT_GO2)
-    client.wait_for_state("limp")
+    client.wait_for_state("limp: all sensors send")
     assert client.order("arm")[0]
     assert client.order("stand_up") == (False, empty)
     client.spin(lambda: batteries and "motors" in newest)
