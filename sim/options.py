@@ -62,18 +62,17 @@ class SceneOptions:
         return make_scene(self.scene, self.difficulty, self.appearance)
 
 
-Metres = Annotated[float, Range(-FARTHEST_MOUNT_M, FARTHEST_MOUNT_M)]
-
-
 @dataclass(frozen=True, kw_only=True)
 class MountOptions:
     """The camera's mount."""
 
-    camera: tuple[Metres, Metres, Metres] | None = None
+    camera: Annotated[
+        tuple[float, float, float] | None, Range(-FARTHEST_MOUNT_M, FARTHEST_MOUNT_M)
+    ] = None
     """Place of the camera in the base frame: X ahead, Y left, Z up [m]; by default the robot's."""
-    pitch: Annotated[float, Range(-STEEPEST_MOUNT_RAD, STEEPEST_MOUNT_RAD)] | None = None
+    pitch: Annotated[float | None, Range(-STEEPEST_MOUNT_RAD, STEEPEST_MOUNT_RAD)] = None
     """Pitch of the camera, down [rad]; by default the robot's."""
-    camera_fov: Annotated[float, Range(0.1, WIDEST_FOV_RAD)] | None = None
+    camera_fov: Annotated[float | None, Range(0.1, WIDEST_FOV_RAD)] = None
     """Vertical field of view of the image [rad]; by default the robot's."""
 
     def mount(self, usual: CameraMount) -> CameraMount:

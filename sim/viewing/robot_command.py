@@ -52,11 +52,11 @@ class RobotConfig(MountOptions):
     """Film of the trot (.mp4 or .gif; .png for a strip of frames); by default NAME.png here."""
     name: str | None = None
     """Name of the robot; by default the URDF's file name."""
-    height: Annotated[float, Range(0.02, 2.0)] | None = None
+    height: Annotated[float | None, Range(0.02, 2.0)] = None
     """Height of the hips above the feet [m]; by default 0.62 of a straight leg."""
-    kp: Annotated[float, Range(0.1, 1e5)] | None = None
+    kp: Annotated[float | None, Range(0.1, 1e5)] = None
     """Stiffness of the joints [Nm/rad]; by default from weight and leg."""
-    kd: Annotated[float, Range(0.0, 1e4)] | None = None
+    kd: Annotated[float | None, Range(0.0, 1e4)] = None
     """Damping of the joints [Nm s/rad]; by default 0.025 s of --kp."""
     seconds: Annotated[float, Range(0.5, 60.0)] = 5.0
     """Length of the trot [s]."""
