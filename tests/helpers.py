@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import imageio.v2 as imageio
@@ -110,3 +111,16 @@ def documented_keys(title: str, within: str | None = None) -> set[str]:
         (told,) = (row.split(" | ")[-1] for row in rows if row.startswith(f"| `{within}` |"))
         return set(re.findall("`([^`]+)`", told))
     return {key for row in rows for key in re.findall("`([^`]+)`", row.split(" | ")[0])}
+
+
+def image_fields(pixels: np.ndarray, encoding: str, padding: int = 0) -> Any:
+    """The fields of a sensor_msgs/Image; every row ends with bytes of no meaning."""
+    rows = np.frombuffer(pixels.tobytes(), np.uint8).reshape(len(pixels), -1)
+    return SimpleNamespace(
+        height=pixels.shape[0],
+        width=pixels.shape[1],
+        step=rows.shape[1] + padding,
+        encoding=encoding,
+        is_bigendian=pixels.dtype.byteorder == ">",
+        data=np.pad(rows, ((0, 0), (0, padding)), constant_values=7).tobytes(),
+    )

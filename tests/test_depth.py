@@ -7,7 +7,6 @@ import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ import pytest
 from pixelgait.policies.high_level import Architecture, HighLevelNetwork
 from pixelgait.policies.runs.trained import trained_high_level
 from pixelgait.policies.training import rollouts as worker
-from pixelgait.policies.training.dagger import Course, collect
+from pixelgait.policies.training.dagger import Courses, collect
 from pixelgait.policies.training.plan import Plan
 from pixelgait.policies.training.rollouts import RolloutWorker
 from pixelgait.robot.bundle import BundleError, load_bundle
@@ -27,6 +26,7 @@ from pixelgait.sim.body.randomisation import Sample
 from pixelgait.sim.body.sensors import captured
 from tests.conftest import Command
 from tests.helpers import change_contract
+from tests.helpers import image_fields as message
 
 GIBSON_IAP = "iap:channels=1,height=16,width=16,patch=4,stride=4,selected=4"  # the paper's, fig. 10
 
@@ -105,7 +105,7 @@ def test_an_unsupported_camera_is_refused_by_name(
 def test_training_sees_what_the_encoder_sees() -> None:
     plan = Plan(task="imitate", steps=300, high_level=Architecture(GIBSON_IAP))
     worker.start_worker(plan)
-    shown, _ = collect(Course(None, 5, 0.5))
+    ((shown, _),) = collect(Courses(None, (5,), 0.5))
     images = shown.images
     assert images.shape == (len(shown.latents), 16, 16, 1)
     assert images.dtype == np.uint8
@@ -116,19 +116,6 @@ def test_training_sees_what_the_encoder_sees() -> None:
     own = RolloutWorker(Plan(task="course", steps=10, high_level=eyes))
     assert own.body(0.5, 5).reset(5).image().pixels.shape == (24, 32, 4)
     own.close()
-
-
-def message(pixels: np.ndarray, encoding: str, padding: int = 0) -> Any:
-    """The fields of a sensor_msgs/Image; every row ends with bytes of no meaning."""
-    rows = np.frombuffer(pixels.tobytes(), np.uint8).reshape(len(pixels), -1)
-    return SimpleNamespace(
-        height=pixels.shape[0],
-        width=pixels.shape[1],
-        step=rows.shape[1] + padding,
-        encoding=encoding,
-        is_bigendian=pixels.dtype.byteorder == ">",
-        data=np.pad(rows, ((0, 0), (0, padding)), constant_values=7).tobytes(),
-    )
 
 
 def test_special_values_of_a_depth_image() -> None:

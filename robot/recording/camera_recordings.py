@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import math
 import re
-import struct
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pixelgait.robot.cli.options import require_libraries
+from pixelgait.robot.control.image_decoding import DEPTHS, decompressed
 from pixelgait.robot.errors import UserError
 
 COLOUR, DEPTH, IMU, ODOMETRY = "colour", "depth", "imu", "odometry"
@@ -35,7 +35,6 @@ TYPES = {
     IMU: ("sensor_msgs/msg/Imu",),
     ODOMETRY: ("nav_msgs/msg/Odometry",),
 }
-DEPTH_ENCODINGS = ("16UC1", "32FC1", "mono16")
 OTHER_IMAGES = re.compile(r"infra|/ir/|/ir_|confidence|mask|disparity|theora|thermal|semantic")
 BAGS = (".mcap", ".db3", ".bag")
 COLOUR_FOLDERS, DEPTH_FOLDERS = ("rgb", "color", "colour", "image", "images"), ("depth",)
@@ -43,8 +42,6 @@ PICTURES = (".png", ".jpg", ".jpeg")
 INTRINSICS = ("intrinsics.yaml", "intrinsics.yml", "intrinsics.json")
 EPOCH_S, EPOCH_NS = 1e8, 1e17  # stamps in file names: larger numbers than any index
 NANOSECONDS = 1_000_000_000
-PNG = b"\x89PNG"
-CONFIG = struct.Struct("<iff")  # of compressedDepth, before the PNG: format, a, b
 
 
 class Arrival(NamedTuple):
@@ -203,7 +200,7 @@ def _kind_of_image(topic: Topic) -> str | None:
     if topic.type not in (IMAGE, COMPRESSED) or OTHER_IMAGES.search(name):
         return None
     if topic.encoding:
-        return DEPTH if topic.encoding in DEPTH_ENCODINGS else COLOUR
+        return DEPTH if topic.encoding in DEPTHS else COLOUR
     return DEPTH if "depth" in name else COLOUR
 
 
@@ -248,7 +245,7 @@ def _image(kind: str, message: Any, message_type: str, time_ns: int) -> Any:
     if message_type != COMPRESSED:
         fields = {name: getattr(message, name) for name in IMAGE_FIELDS}
         return SimpleNamespace(header=header, **fields)
-    return _image_of(_decompressed(kind, message), header)
+    return _image_of(decompressed(message, kind == DEPTH), header)
 
 
 IMAGE_FIELDS = ("height", "width", "encoding", "is_bigendian", "step", "data")
@@ -261,31 +258,6 @@ def _image_of(pixels: NDArray[Any], header: Any) -> Any:
     size = {"height": height, "width": width, "step": pixels.nbytes // height}
     data = pixels.tobytes()
     return SimpleNamespace(header=header, **size, encoding=encoding, is_bigendian=0, data=data)
-
-
-def _decompressed(kind: str, message: Any) -> NDArray[Any]:
-    """Pixels of a CompressedImage as image_transport writes it: JPEG, PNG, or compressedDepth.
-
-    Raises:
-        UserError: if they cannot be decoded.
-    """
-    data = bytes(message.data)
-    begin = max(0, data.find(PNG, 0, CONFIG.size + len(PNG))) if kind == DEPTH else 0
-    flags = cv2.IMREAD_COLOR if kind == COLOUR else cv2.IMREAD_UNCHANGED
-    raw = np.frombuffer(data[begin:], np.uint8)
-    pixels = cv2.imdecode(raw, flags | cv2.IMREAD_IGNORE_ORIENTATION) if raw.size else None
-    if pixels is None:
-        raise UserError(f"{kind} image compressed as '{message.format}' cannot be decoded")
-    if kind == COLOUR:
-        return np.asarray(pixels)
-    if pixels.dtype != np.uint16 or pixels.ndim != 2:
-        raise UserError(f"depth compressed as '{message.format}' has no 16 bits a pixel")
-    if begin != CONFIG.size or not message.format.startswith("32FC1"):
-        return np.asarray(pixels)
-    _, a, b = CONFIG.unpack_from(data)  # steps of inverse depth; 0 is not measured
-    with np.errstate(divide="ignore", invalid="ignore"):
-        metres = np.float32(a) / (pixels.astype(np.float32) - np.float32(b))
-    return np.where(pixels == 0, np.float32(np.nan), metres).astype(np.float32)
 
 
 def _stamp(time_ns: int) -> SimpleNamespace:

@@ -11,7 +11,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from pixelgait.robot.control.observation import COLOURS
 from pixelgait.robot.interface import Image
 from pixelgait.robot.runtime.control_loop import ControlStep
 from pixelgait.robot.spec import Array
@@ -20,6 +22,7 @@ JOINTS, IMU, SEEN, COMMAND, STATE, STEP = (
     *("joint_states", "imu/data", "camera/seen", "joint_command"),
     *("pixelgait/state", "step"),
 )
+SEEN_DEPTH = "camera/seen_depth"  # of an RGB-D image, beside its colours
 _LINE = "=" * 80
 _TIME = "int32 sec\nuint32 nanosec"
 _HEADER = "builtin_interfaces/Time stamp\nstring frame_id"
@@ -102,8 +105,8 @@ TYPES = {
         _definition(_STEP, "pixelgait/Age", "pixelgait/SensorTimeouts", "pixelgait/Decision"),
     ),
 }
-TYPES[COMMAND] = TYPES[JOINTS]
-PIXELS = {1: "mono8", 3: "rgb8", 4: "8UC4"}  # by channels; the last is RGB-D
+TYPES[COMMAND], TYPES[SEEN_DEPTH] = TYPES[JOINTS], TYPES[SEEN]
+PIXELS = {1: "mono8", 3: "rgb8"}  # by channels
 
 
 def messages(
@@ -116,7 +119,7 @@ def messages(
     yield JOINTS, joints
     yield IMU, _imu(header, reading.orientation, reading.angular_velocity)
     if step.image is not None:
-        yield SEEN, _image(step.image)
+        yield from image_messages(step.image)
     targets = command.targets if step.sent and command.kp.any() else np.zeros(0)
     yield COMMAND, _joint_state(header, joint_names, targets, np.zeros(0))
     if changed:
@@ -195,14 +198,22 @@ def _imu(header: dict[str, Any], orientation: Array, rate: Array) -> dict[str, A
     }
 
 
-def _image(image: Image) -> dict[str, Any]:
-    height, width, channels = image.pixels.shape
+def image_messages(image: Image) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Messages of an image (H, W, C); RGB-D is split: no encoding that viewers know has both."""
+    colours = min(image.pixels.shape[2], COLOURS)
+    yield SEEN, _image(image.pixels[..., :colours], image.time_s)
+    if colours < image.pixels.shape[2]:
+        yield SEEN_DEPTH, _image(image.pixels[..., colours:], image.time_s)
+
+
+def _image(pixels: NDArray[np.uint8], time_s: float) -> dict[str, Any]:
+    height, width, channels = pixels.shape
     return {
-        "header": _header(image.time_s),
+        "header": _header(time_s),
         "height": height,
         "width": width,
         "encoding": PIXELS[channels],
         "is_bigendian": 0,
         "step": width * channels,
-        "data": image.pixels.tobytes(),
+        "data": pixels.tobytes(),
     }

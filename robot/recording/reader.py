@@ -14,7 +14,7 @@ import numpy as np
 
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.interface import Image, Reading
-from pixelgait.robot.recording.messages import IMU, JOINTS, SEEN, STATE, STEP, TYPES
+from pixelgait.robot.recording.messages import IMU, JOINTS, SEEN, SEEN_DEPTH, STATE, STEP, TYPES
 from pixelgait.robot.runtime.state_machine import Inputs, OperatorCommands, RobotState
 from pixelgait.robot.safety.supervisor import SensorTimeouts
 from pixelgait.robot.spec import Array
@@ -88,7 +88,7 @@ def read_recording(path: Path) -> Recording:
                 messages[topic] = content
                 continue
             if SEEN in messages:
-                image = _image(messages[SEEN], content.image_time_s)
+                image = _image(messages, content.image_time_s)
             recording.joint_names = tuple(messages[JOINTS].name)
             step = _step(content, messages, image)
             recording.steps.append(replace(step, lost=max(0, number - expected)))
@@ -206,9 +206,13 @@ def _step(step: Any, messages: dict[str, Any], image: Image | None) -> RecordedS
     )
 
 
-def _image(message: Any, time_s: float) -> Image:
-    pixels = np.frombuffer(message.data, np.uint8)
-    return Image(pixels.reshape(message.height, message.width, -1), time_s)
+def _image(messages: dict[str, Any], time_s: float) -> Image:
+    """The image (H, W, C) of a step, of one message or of colours and depth."""
+    parts = [
+        np.frombuffer(part.data, np.uint8).reshape(part.height, part.width, -1)
+        for part in (messages[topic] for topic in (SEEN, SEEN_DEPTH) if topic in messages)
+    ]
+    return Image(np.concatenate(parts, axis=2), time_s)
 
 
 def _require_image(image: Image | None) -> Image:

@@ -66,7 +66,7 @@ class Connections:
         driver: Driver | None = None
         try:
             driver = _driver(options.address, node, sensors, bundle, services.operator)
-            camera = None if piloted else CameraTopics(sensors, bundle.image_shape)
+            camera = None if piloted else CameraTopics(sensors, bundle.image_shape, bundle.spec)
         except BaseException:
             if driver is not None:
                 driver.close()

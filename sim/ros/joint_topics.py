@@ -28,8 +28,8 @@ class SensorTopics:
 
     def __init__(self, node: Any, names: Sequence[str], order: Sequence[int]) -> None:
         self._names, self._order = [names[i] for i in order], list(order)
-        self._joints = node.create_publisher(ros2.JointState, ros2.JOINT_STATES, ros2.SENSOR_QOS)
-        self._imu = node.create_publisher(ros2.Imu, ros2.IMU, ros2.SENSOR_QOS)
+        self._joints = node.create_publisher(ros2.JointState, ros2.JOINT_STATES, ros2.DRIVER_QOS)
+        self._imu = node.create_publisher(ros2.Imu, ros2.IMU, ros2.DRIVER_QOS)
 
     def publish(self, now_ns: int, reading: Reading, lost: Container[str]) -> None:
         """Publish after a physics step."""

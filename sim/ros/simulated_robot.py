@@ -62,16 +62,16 @@ class SimulatedRobot(Node):
         self.body = body
         self.record = record
         self._wire = make_wire(self, body.spec)
-        sensor = ros2.SENSOR_QOS
-        self._colour = self.create_publisher(ros2.Image, ros2.COLOUR, sensor)
-        self._depth = self.create_publisher(ros2.Image, ros2.DEPTH, sensor)
+        quality = ros2.DRIVER_QOS
+        self._colour = self.create_publisher(ros2.Image, ros2.COLOUR, quality)
+        self._depth = self.create_publisher(ros2.Image, ros2.DEPTH, quality)
         self._infos = {
             topic: self.create_publisher(CameraInfo, f"{topic.rpartition('/')[0]}/camera_info", 1)
             for topic in (ros2.COLOUR, ros2.DEPTH)
         }
         publish_mount(self, BASE, CAMERA_FRAME, body.spec.camera)
-        self._truth = self.create_publisher(Odometry, "ground_truth/odom", sensor)
-        self._odometry, self._drifting = self.create_publisher(Odometry, "odom", sensor), odometry
+        self._truth = self.create_publisher(Odometry, "ground_truth/odom", quality)
+        self._odometry, self._drifting = self.create_publisher(Odometry, "odom", quality), odometry
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="physics")
         body.reset(seed)

@@ -18,6 +18,7 @@ from tests.faults.changes import (
     assign,
     blind,
     blind_inside,
+    colours,
     degrees,
     depth,
     drifting,
@@ -26,7 +27,10 @@ from tests.faults.changes import (
     flipped,
     for_a_while,
     frozen,
+    frozen_but_for_noise,
     half_blind,
+    in_encoding,
+    mirrored,
     on,
     once,
     one,
@@ -37,6 +41,9 @@ from tests.faults.changes import (
     spikes,
     stuck,
     turning,
+    turning_with,
+    upside_down,
+    with_65535,
     with_gripper,
 )
 from tests.faults.go2 import GO2_FAULTS
@@ -116,7 +123,8 @@ TILTED = assign(orientation__x=math.sin(0.75), orientation__w=math.cos(0.75))
 TURN = {"orientation__z": math.sin(1.5), "orientation__w": math.cos(1.5), "orientation__x": 0.0}
 IMU_VALUES = "orientation", "angular_velocity"
 TURN_RAD_PER_S = 2.0  # an error of half of it would be detected
-YUV = assign(encoding="yuv422")
+NV12 = assign(encoding="nv12")
+WRONG_WAY, STILL = "the image moves against the turn", "the image is frozen, but for noise"
 
 
 def other_lens(trial: Trial) -> None:
@@ -198,13 +206,25 @@ TIMES = [
     Case("camera at 3 Hz", on("camera", every(10)), WALKS),
 ]  # fmt: skip
 CAMERAS = [
-    Case("images of an unknown encoding", on("camera", YUV), says="'yuv422' is not supported"),
+    Case("images of an unknown encoding", on("camera", NV12), says="'nv12' is not supported"),
     Case("images cut short", on("camera", assign(data=b"short")), says="cut short"),
     Case("images without pixels", on("camera", assign(height=0, width=0, data=b"")), says="cut short"),
     Case("images whose step is wrong", on("camera", assign(step=3)), says="cut short"),
     Case("black images", on("camera", lambda m: assign(data=bytes(len(m.data)))(m)), says="the image is frozen", watch_s=4.0),
     Case("the same image again and again, stamps new", lambda t: t.alter(camera=frozen("data")), says="the image is frozen", watch_s=4.0),
     Case("images of 640 x 480", on("camera", big), WALKS),
+    Case("images as bgra8", on("camera", in_encoding("bgra8")), WALKS),
+    Case("true images while the robot turns", turning_with(), WALKS, watch_s=6.0),
+    Case("mirrored images", turning_with(camera=colours(mirrored)), says=WRONG_WAY, watch_s=10.0),
+    Case("images upside down", turning_with(camera=colours(upside_down)), says=WRONG_WAY, watch_s=10.0),
+    Case("images frozen but for noise", turning_with(camera=colours(frozen_but_for_noise(2.0))), says=STILL, watch_s=10.0),
+    Case("true depth while the robot turns", turning_with(), WALKS, watch_s=6.0, bundle=SEES_DEPTH),
+    Case("mirrored depth", turning_with(depth=depth(mirrored)), says=WRONG_WAY, watch_s=10.0, bundle=SEES_DEPTH),
+    Case("depth upside down", on("depth", depth(upside_down)), says="shows the ground in its upper half", watch_s=4.0, bundle=SEES_DEPTH),
+    Case("depth frozen but for noise", turning_with(depth=depth(frozen_but_for_noise(0.02))), says=STILL, watch_s=10.0, bundle=SEES_DEPTH),
+    Case("depth in millimetres as 32FC1", on("depth", depth(lambda m: 1000.0 * m)), says="millimetres instead of metres", watch_s=4.0, bundle=SEES_DEPTH),
+    Case("depth with 65535 for no reading", on("depth", with_65535), WALKS, bundle=SEES_DEPTH),
+    Case("depth as mono16", on("depth", in_encoding("mono16")), WALKS, bundle=SEES_DEPTH),
     Case("depth that is NaN", on("depth", depth(blind)), says="measures nothing", watch_s=4.0, bundle=SEES_DEPTH),
     Case("depth that is NaN where the policy looks", on("depth", depth(blind_inside)), says="measures nothing", watch_s=4.0, bundle=SEES_DEPTH),
     Case("depth that is NaN in half of its pixels", on("depth", depth(half_blind)), WALKS, watch_s=4.0, bundle=SEES_DEPTH),
@@ -249,7 +269,7 @@ STARTS = [
     Case("no robot", on("joints", silent), REFUSES, "no message on joint_states", True, 25.0),
     Case("joints in degrees", on("joints", degrees), REFUSES, "degrees instead", True, 15.0),
     Case("tilted by 1.5 rad", on("imu", TILTED), REFUSES, "tilted by", True, 15.0),
-    Case("images of an unknown encoding", on("camera", YUV), REFUSES, "'yuv422'", True, 15.0),
+    Case("images of an unknown encoding", on("camera", NV12), REFUSES, "'nv12'", True, 15.0),
     Case("without stamps", on("joints", assign(header__stamp=ros2.stamp(0))), REFUSES, "not stamped", True, 15.0),
     Case("a second controller", other("joint_command"), REFUSES, "/other_node", True, 30.0),
     Case("a second publisher of joint states", other("joint_states"), REFUSES, "joint_states has 2 publishers: /driver, /other_node", True, 30.0),

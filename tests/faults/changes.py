@@ -193,6 +193,76 @@ def depth(function: Callable[[np.ndarray[Any, Any]], np.ndarray[Any, Any]]) -> C
     return change
 
 
+def turning_with(**changes: Change) -> Callable[[Trial], None]:
+    """Fault: the robot turns left and right, and messages of sensors are changed."""
+
+    def inject(trial: Trial) -> None:
+        trial.alter(**changes)
+        trial.driver.turns = True
+
+    return inject
+
+
+def colours(function: Callable[[np.ndarray[Any, Any]], np.ndarray[Any, Any]]) -> Change:
+    """Apply a function to a colour image (H, W, 3) of encoding rgb8."""
+
+    def change(message: Any) -> Any:
+        before = np.frombuffer(message.data, np.uint8).reshape(message.height, message.width, 3)
+        message.data = np.ascontiguousarray(function(before)).tobytes()
+        return message
+
+    return change
+
+
+def mirrored(pixels: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    return np.ascontiguousarray(pixels[:, ::-1])
+
+
+def upside_down(pixels: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    return np.ascontiguousarray(pixels[::-1, ::-1])
+
+
+def frozen_but_for_noise(deviation: float) -> Callable[[Any], Any]:
+    """The first picture again and again, with new noise."""
+    rng, first = np.random.default_rng(0), None
+
+    def change(pixels: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        nonlocal first
+        first = pixels if first is None else first
+        noisy = first + rng.normal(0.0, deviation, first.shape)
+        return np.asarray(np.clip(noisy, 0.0, 255.0).astype(first.dtype))
+
+    return change
+
+
+def in_encoding(encoding: str) -> Change:
+    """The same picture in another encoding: bgra8 of colours, 16UC1 or mono16 of depth."""
+
+    def change(message: Any) -> Any:
+        depth = message.encoding == "32FC1"
+        if depth:
+            metres = np.frombuffer(message.data, np.float32)
+            pixels: Any = (1000.0 * metres).clip(0.0, 65534.0).astype(np.uint16)
+        else:
+            colours = np.frombuffer(message.data, np.uint8).reshape(-1, 3)
+            pixels = np.insert(colours[:, ::-1], 3, 255, axis=1)
+        message.encoding, message.step = encoding, pixels.nbytes // message.height
+        message.data = pixels.tobytes()
+        return message
+
+    return change
+
+
+def with_65535(message: Any) -> Any:
+    """16UC1, in which a third of the blocks of 4 x 4 pixels is 65535."""
+    message = in_encoding("16UC1")(message)
+    pixels = np.frombuffer(message.data, np.uint16).reshape(message.height, message.width)
+    holes = np.random.default_rng().random((message.height // 4, message.width // 4)) < 0.3
+    holes = np.kron(holes, np.ones((4, 4), bool))
+    message.data = np.where(holes, np.uint16(65535), pixels).astype(np.uint16).tobytes()
+    return message
+
+
 def blind(metres: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return np.full_like(metres, np.nan)
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import cv2
 import numpy as np
 from nav_msgs.msg import Odometry
 
@@ -16,6 +17,7 @@ from pixelgait.robot.interface import DRIVER_TIMEOUT_S
 from pixelgait.robot.ros.common import ros2
 from pixelgait.robot.ros.common.topic_names import ODOMETRY
 from pixelgait.robot.ros.links.camera import camera_topics
+from pixelgait.robot.rotation import turned
 from pixelgait.robot.runtime.timing import RateKeeper
 from pixelgait.robot.spec import Array, RobotSpec
 
@@ -23,7 +25,10 @@ PERIOD_S = 0.005
 FOLLOW_S = 0.03  # lag of joints behind their targets
 SINK_S = 0.5  # time constant of damped joints towards the lying pose
 IMAGE_EVERY = 6  # periods: 33 Hz
-DEPTHS_M = 0.5, 3.0
+SWING_RAD, SWING_HZ = 0.6, 0.2  # of the heading, when it turns
+PANORAMA = 400  # columns of the world around it, ahead in the middle
+NOISE = 2.0  # of colours, in bytes; of depth as a RealSense's [1/m]
+DEPTH_NOISE_PER_M, WALL_M, THINGS_M = 0.0089, 2.8, (0.8, 2.5)
 ROCK_RAD, ROCK_HZ = 0.03, 2.0  # roll that the IMU reports
 STILL_S, STILL_RAD = 0.5, 0.02  # at rest: no target has moved by more for so long
 
@@ -67,21 +72,44 @@ def take_all(subscription: Any, kind: Any) -> Iterator[tuple[Any, dict[str, int]
         yield found
 
 
+def panorama(spec: RobotSpec, height: int) -> dict[str, Any]:
+    """The world around a standing robot, as high as its images: colours, and inverse depth [1/m].
+
+    Level ground, a wall, and things before it.
+    """
+    rng = np.random.default_rng(0)
+    colours = cv2.GaussianBlur(rng.random((height, PANORAMA, 3)).astype(np.float32), (0, 0), 3.0)
+    colours = 255.0 * (colours - colours.min()) / np.ptp(colours)
+    mount, half = spec.camera, np.tan(spec.camera.vertical_fov_rad / 2.0)
+    down = (2.0 * (np.arange(height) + 0.5) / height - 1.0) * half
+    ground = np.sin(mount.pitch_down_rad) + down * np.cos(mount.pitch_down_rad)
+    ground = ground / (spec.stand_height_m + mount.position_m[2])
+    inverse = np.maximum(np.full((height, PANORAMA), 1.0 / WALL_M), ground[:, None])
+    for first in range(0, PANORAMA, 20):
+        thing = inverse[height // 4 :, first : first + rng.integers(3, 10)]
+        np.maximum(thing, 1.0 / rng.uniform(*THINGS_M), out=thing)
+    return {ros2.COLOUR: colours, ros2.DEPTH: inverse.astype(np.float32)}
+
+
 class FakeDriver:
     """Publishes joint states, IMU, odometry and images in a thread of its own; keeps all commands.
 
-    The robot never leaves its place. `alter` is applied to every message. The caller spins `node`.
+    The robot never leaves its place; it swings its heading while `turns`. `alter` is applied to
+    every message. The caller spins `node`.
     """
 
     def __init__(self, node: Any, spec: RobotSpec, image_shape: tuple[int, int, int]) -> None:
         self.spec, self.image_shape, self._node = spec, image_shape, node
         self.alter: Alter = lambda topic, message: message
+        self.turns = False
+        self._heading_tick = 0  # periods in which it turned
         self.also: Callable[[], None] = lambda: None  # called with every image
         self.received: list[ReceivedCommand] = []
         self._angles = spec.default_pose_rad.copy()
         self._lying = lying_pose(spec)
         self._rng = np.random.default_rng(0)
         self._cameras = camera_topics(image_shape)
+        self._world = panorama(spec, image_shape[0])
         kinds = {ros2.JOINT_STATES: ros2.JointState, ros2.IMU: ros2.Imu}
         kinds |= {ODOMETRY: Odometry, **dict.fromkeys(self._cameras, ros2.Image)}
         self._publishers = {
@@ -124,9 +152,15 @@ class FakeDriver:
         joints.position, joints.velocity = (self._angles + noise).tolist(), velocities.tolist()
         turn = 2.0 * np.pi * ROCK_HZ
         phase = turn * PERIOD_S * tick
-        half = ROCK_RAD * np.sin(phase) / 2.0
-        orientation = np.array((np.sin(half), 0.0, 0.0, np.cos(half)))
-        rate = np.array((ROCK_RAD * turn * np.cos(phase), 0.0, 0.0))
+        roll = ROCK_RAD * np.sin(phase)
+        self._heading_tick += self.turns
+        swing = 2.0 * np.pi * SWING_HZ
+        yaw = SWING_RAD * np.sin(swing * PERIOD_S * self._heading_tick)
+        yaw_rate = self.turns * SWING_RAD * swing * np.cos(swing * PERIOD_S * self._heading_tick)
+        orientation = turned(np.array((np.sin(roll / 2.0), 0.0, 0.0, np.cos(roll / 2.0))), yaw)
+        rate = np.array((ROCK_RAD * turn * np.cos(phase), 0.0, 0.0)) + yaw_rate * np.array(
+            (0.0, np.sin(roll), np.cos(roll))
+        )
         self._send(ros2.JOINT_STATES, joints)
         self._send(ros2.IMU, ros2.imu_message(now, "imu", orientation, rate))
         odometry = Odometry()
@@ -135,15 +169,22 @@ class FakeDriver:
         self._send(ODOMETRY, odometry)
         if tick % IMAGE_EVERY == 0:
             for topic in self._cameras:
-                self._send(topic, ros2.image_message(now, "camera", self._picture(topic)))
+                self._send(topic, ros2.image_message(now, "camera", self._picture(topic, yaw)))
             self.also()
 
-    def _picture(self, topic: str) -> Any:
-        """Random image: colours (H, W, 3) uint8, or depth (H, W) float32 [m]."""
+    def _picture(self, topic: str, yaw: float) -> Any:
+        """The camera's view, noisy: colours (H, W, 3) uint8, or depth (H, W) float32 [m]."""
         height, width, _ = self.image_shape
+        focal = height / 2.0 / np.tan(self.spec.camera.vertical_fov_rad / 2.0)
+        seen_at = (PANORAMA - width) / 2.0 - focal * yaw + np.arange(width)
+        x, y = np.meshgrid(seen_at, np.arange(height))
+        world = self._world[topic]
+        seen = cv2.remap(world, x.astype(np.float32), y.astype(np.float32), cv2.INTER_LINEAR)
         if topic == ros2.DEPTH:
-            return self._rng.uniform(*DEPTHS_M, (height, width)).astype(np.float32)
-        return self._rng.integers(0, 256, (height, width, 3), dtype=np.uint8)
+            noise = self._rng.normal(0.0, DEPTH_NOISE_PER_M, seen.shape)
+            return (1.0 / np.maximum(seen + noise, 0.01)).astype(np.float32)
+        noise = self._rng.normal(0.0, NOISE, seen.shape)
+        return np.clip(seen + noise, 0.0, 255.0).astype(np.uint8)
 
     def _velocities(self) -> Array:
         """Joint velocities (12,) [rad/s], towards the targets or the lying pose."""

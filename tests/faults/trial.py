@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import subprocess
 import tempfile
@@ -119,6 +120,7 @@ class WalkTrial(Observer, ABC):
     def _without_places(self, words: str) -> str:
         """Text without names that differ between machines."""
         words = words.replace(str(self.folder), FOLDER).replace(f"{self.bundle.folder}/", "")
+        words = re.sub(r"; the computer is too busy \(.*?\): [^;]*", "", words)
         return words.replace(f" on {socket.gethostname()})", ")")
 
     def happening(

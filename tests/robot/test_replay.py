@@ -7,9 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from mcap.reader import make_reader
+from mcap_ros2.decoder import DecoderFactory
 
 from pixelgait.robot.bundle import CONTRACT, SHIPPED, load_bundle
 from pixelgait.robot.errors import UserError
+from pixelgait.robot.recording.messages import SEEN, SEEN_DEPTH, image_messages
 from pixelgait.robot.recording.reader import read_recording
 from pixelgait.robot.recording.replay import format_figures, replay, replayed
 
@@ -132,3 +135,23 @@ def test_an_unknown_robot_is_refused() -> None:
 
 def test_the_recordings_stay_small() -> None:
     assert max(path.stat().st_size for path in RECORDINGS.glob("*.mcap")) < 130_000
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_recorded_images_have_encodings_that_viewers_know(policy: str) -> None:
+    """Foxglove and RViz know none with four channels of which the last is depth."""
+    with (RECORDINGS / f"{policy}.mcap").open("rb") as stream:
+        reader = make_reader(stream, decoder_factories=[DecoderFactory()])
+        messages = [
+            (channel.topic, message)
+            for _, channel, _, message in reader.iter_decoded_messages([SEEN, SEEN_DEPTH])
+        ]
+    channels = load_bundle(policy).image_shape[2]
+    wanted = {1: {SEEN: "mono8"}, 3: {SEEN: "rgb8"}, 4: {SEEN: "rgb8", SEEN_DEPTH: "mono8"}}
+    if messages:  # there is a high level
+        assert {topic: message.encoding for topic, message in messages} == wanted[channels]
+    recording = read_recording(RECORDINGS / f"{policy}.mcap")
+    images = [step.inputs.reading.image() for step in recording.steps if step.decided]
+    again = [part for image in images for part in image_messages(image)]
+    for (topic, message), (same_topic, content) in zip(messages, again, strict=True):
+        assert (topic, bytes(message.data)) == (same_topic, content["data"])

@@ -236,7 +236,7 @@ def test_the_layout_for_foxglove_shows_recorded_topics() -> None:
     below = [panel for panels in foxglove.tabs().values() for panel in panels]
     assert sorted([*below, foxglove.LAYOUT["layout"]]) == sorted(foxglove.PANELS)
     missing = {path for panel in foxglove.tabs()["Recording"] for path in foxglove.paths(panel)}
-    for topic, message in decoded(("iap", "iap-depth")):
+    for topic, message in decoded(("iap", "iap-rgbd")):
         missing -= {path for path in missing if foxglove.found(path, topic, message)}
     # Those of the command, which these recordings lack, have its type in common with joint_states.
     assert {path.replace(COMMAND, JOINTS) for path in missing} <= {

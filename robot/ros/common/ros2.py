@@ -40,18 +40,30 @@ try:
     from rclpy.impl.implementation_singleton import rclpy_implementation
     from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy, qos_profile_sensor_data
     from rclpy.signals import SignalHandlerOptions
-    from sensor_msgs.msg import Image, Imu, JointState
+    from sensor_msgs.msg import CompressedImage, Image, Imu, JointState
 except ImportError as _error:
     raise UserError(
         f"ROS 2 is not installed ({_error}): source its setup.bash, "
         "or, on x86-64 Linux, pip install -e '.[ros]' in the checkout"
     ) from None
 
-__all__ = ["COLOUR", "DEPTH", "IMU", "JOINT_STATES", "Image", "Imu", "JointState", "rclpy"]
+__all__ = [
+    "COLOUR",
+    "DEPTH",
+    "IMU",
+    "JOINT_STATES",
+    "CompressedImage",
+    "Image",
+    "Imu",
+    "JointState",
+    "rclpy",
+]
 
 JOINT_COMMAND, ATTENTION = "joint_command", "attention"
 SHADOW_COMMAND = "joint_command_dry_run"
 SENSOR_QOS = qos_profile_sensor_data
+# As joint_state_broadcaster and realsense2_camera publish: every subscription receives it.
+DRIVER_QOS = QoSProfile(depth=10)
 NEWEST_QOS = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
 COMMAND_QOS = QoSProfile(depth=1)  # reliable, the newest only
 LATCHED = DurabilityPolicy.TRANSIENT_LOCAL
@@ -145,6 +157,11 @@ def take(subscription: Any) -> Any | None:
     with subscription.handle:
         taken = subscription.handle.take_message(subscription.msg_type, False)
     return None if taken is None else taken[0]
+
+
+def type_name(kind: Any) -> str:
+    """A message type's name, as in sensor_msgs/msg/Image."""
+    return f"{kind.__module__.partition('.')[0]}/msg/{kind.__name__}"
 
 
 def now_s(node: Any) -> float:

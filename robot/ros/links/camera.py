@@ -8,36 +8,44 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
-import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from pixelgait.robot.control.image_decoding import (
+    brightness,
+    colour_pixels,
+    decompressed,
+    depth_samples,
+)
 from pixelgait.robot.control.observation import (
+    DEPTH_RANGE_M,
     DEPTH_SAMPLES,
     ENCODINGS,
     THIN_PER_M,
     THIN_SAMPLES,
     fill_holes,
-    middle,
     rgb,
     rgbd,
 )
 from pixelgait.robot.errors import UserError
-from pixelgait.robot.interface import Image
+from pixelgait.robot.interface import Image, Reading
 from pixelgait.robot.ros.common import ros2
-from pixelgait.robot.ros.links.topic_driver import NewestMessages
+from pixelgait.robot.ros.links.topic_driver import Form, NewestMessages
+from pixelgait.robot.safety.image_checks import DepthCheck, ImageMotionCheck
 from pixelgait.robot.safety.sensor_age import Freshness, FrozenImageCheck
-from pixelgait.robot.spec import Array
+from pixelgait.robot.spec import Array, RobotSpec
 
 TOPICS = {"rgb8": (ros2.COLOUR,), "depth": (ros2.DEPTH,), "rgbd": (ros2.COLOUR, ros2.DEPTH)}
 PAIR = f"{ros2.COLOUR} paired with {ros2.DEPTH}"  # has an age like a topic
 APART_NS = ros2.NANOSECONDS // 30  # between colour and depth of an image: a frame at 30 Hz
-COLOURS = {"rgb8": None, "bgr8": cv2.COLOR_BGR2RGB, "mono8": cv2.COLOR_GRAY2RGB}
-EMPTY_DEPTH = "measures nothing, all its pixels are 0 or NaN"
+# Suffixes of a topic's compressed forms (image_transport), the preferred one first.
+COMPRESSED = {ros2.COLOUR: ("compressed",), ros2.DEPTH: ("compressedDepth", "compressed")}
+EMPTY_DEPTH = "measures nothing, all its pixels are 0, 65535 or NaN"
 LENS_M = 0.01  # -inf, and nearer, is at the lens
-DEPTHS = {"32FC1": ("f4", 1), "16UC1": ("u2", 1000)}  # REP 118: type, units per metre
+NEAREST_M = 0.5  # for the motion of pictures: nearer things would outweigh all others; assumption
 
 
 def camera_topics(image_shape: tuple[int, int, int]) -> tuple[str, ...]:
@@ -118,85 +126,24 @@ def _apart_ns(messages: dict[str, Any]) -> int:
 
 
 def rgb_frame(message: Any, height: int, width: int) -> NDArray[np.uint8]:
-    """RGB image (height, width, 3) of a colour message.
-
-    Raises:
-        UserError: the encoding is not one of `COLOURS`, or the message is cut short.
-    """
-    _check_encoding("camera", message, COLOURS)
-    pixels = _pixels(message, np.dtype(np.uint8), 1 if message.encoding == "mono8" else 3)
-    return rgb(pixels, COLOURS[message.encoding], height, width)
+    """RGB image (height, width, 3) of a colour message; raises a UserError as `colour_pixels`."""
+    return rgb(*colour_pixels(message), height, width)
 
 
 def depth_frame(message: Any, height: int, width: int) -> NDArray[np.float32] | None:
     """Depth image (height, width) [m], inf beyond range; None if no pixel was measured.
 
     Values follow REP 118 and 117: NaN or 0 is a pixel without a stereo match, -inf too near to
-    measure, inf beyond range.
+    measure, inf beyond range. 65535 of 16 bits is not measured either.
 
     Raises:
-        UserError: the encoding is not one of `DEPTHS`, or the message is cut short.
+        UserError: see `depth_samples`.
     """
-    depth = _depth_samples(message, height, width)
+    depth = depth_samples(message, height, width)
     if np.isnan(depth).all():
         return None
     distinct = DEPTH_SAMPLES * height <= message.height and DEPTH_SAMPLES * width <= message.width
     return fill_holes(_nearest_thing(depth) if distinct else _median(depth)).clip(min=0.0)
-
-
-def is_empty_depth(message: Any, height: int, width: int) -> bool:
-    """Whether no pixel of a depth image's middle was measured.
-
-    False for messages that are no depth image; `depth_frame` raises for these.
-    """
-    try:
-        return bool(np.isnan(_depth_samples(message, height, width)).all())
-    except UserError:
-        return False
-
-
-def _depth_samples(message: Any, height: int, width: int) -> NDArray[np.float32]:
-    """Samples (height, width, 9) of a depth image [m], NaN where not measured.
-
-    Raises:
-        UserError: see `depth_frame`.
-    """
-    _check_encoding("depth camera", message, DEPTHS)
-    kind, per_metre = DEPTHS[message.encoding]
-    order = ">" if message.is_bigendian else "<"
-    pixels = middle(_pixels(message, np.dtype(order + kind), 1)[..., 0], height, width)
-    depth = _cells(pixels, height, width).astype(np.float32)
-    depth[(depth <= 0.0) & np.isfinite(depth)] = np.nan
-    return np.asarray(depth / np.float32(per_metre), dtype=np.float32)
-
-
-def _check_encoding(camera: str, message: Any, known: dict[str, Any]) -> None:
-    if message.encoding not in known:
-        names = ", ".join(known)
-        raise UserError(f"{camera} encoding '{message.encoding}' is not supported, need {names}")
-
-
-def _pixels(message: Any, kind: np.dtype[Any], channels: int) -> NDArray[Any]:
-    """The message's pixels (H, W, channels)."""
-    data, row = np.frombuffer(message.data, np.uint8), message.width * channels * kind.itemsize
-    size = message.height * message.step
-    if not (0 < size <= data.size and 0 < row <= message.step):
-        raise UserError(f"camera image is cut short: {data.size} bytes, step {message.step}")
-    rows = np.ascontiguousarray(data[:size].reshape(message.height, message.step)[:, :row])
-    return rows.view(kind).reshape(message.height, message.width, channels)
-
-
-def _cells(pixels: NDArray[Any], height: int, width: int) -> NDArray[Any]:
-    """Evenly spread samples (height, width, 9) of every cell that becomes one pixel.
-
-    With 480 x 480 pixels the medians take 1.7 ms over whole cells, 0.2 ms over nine samples.
-    """
-    rows, columns = (
-        ((np.arange(DEPTH_SAMPLES * wanted) + 0.5) * there / (DEPTH_SAMPLES * wanted)).astype(int)
-        for wanted, there in zip((height, width), pixels.shape, strict=True)
-    )
-    samples = pixels[np.ix_(rows, columns)].reshape(height, DEPTH_SAMPLES, width, DEPTH_SAMPLES)
-    return samples.swapaxes(1, 2).reshape(height, width, DEPTH_SAMPLES * DEPTH_SAMPLES)
 
 
 def _median(samples: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -228,6 +175,22 @@ def _nearest_thing(samples: NDArray[np.float32]) -> NDArray[np.float32]:
     return np.where(agree, thing, median)
 
 
+def raw_image(topic: str, message: Any) -> Any:
+    """The Image of a CompressedImage on a topic of colours or depth; raises as `decompressed`."""
+    pixels = decompressed(message, topic == ros2.DEPTH)
+    depth = "16UC1" if pixels.dtype == np.uint16 else "32FC1"
+    image = ros2.Image(header=message.header, encoding=depth if pixels.ndim == 2 else "bgr8")
+    image.height, image.width = pixels.shape[:2]
+    image.step, image.data = pixels.nbytes // image.height, pixels.tobytes()
+    return image
+
+
+def _forms(topic: str) -> list[Form]:
+    """Compressed forms of an image topic."""
+    convert = partial(raw_image, topic)
+    return [Form(suffix, ros2.CompressedImage, convert) for suffix in COMPRESSED[topic]]
+
+
 CONVERSIONS: dict[str, Callable[[Any, int, int], Any]] = {
     ros2.COLOUR: rgb_frame,
     ros2.DEPTH: depth_frame,
@@ -237,15 +200,22 @@ CONVERSIONS: dict[str, Callable[[Any, int, int], Any]] = {
 class CameraTopics:
     """Camera of a `RosLink`: images (H, W, C) in the policy's shape, with their ages.
 
-    A frozen picture and a depth image without any measurement do not count as new.
+    An image that shows nothing new, or nothing that can be true, does not count: a frozen or
+    mirrored picture, and depth without any measurement or without the ground. A topic
+    without a publisher is taken in its compressed form, if that has one.
     """
 
-    def __init__(self, node: Any, image_shape: tuple[int, int, int]) -> None:
+    def __init__(self, node: Any, image_shape: tuple[int, int, int], spec: RobotSpec) -> None:
         self._node, self.camera = node, RosCamera(image_shape)
         self.sensors = self.camera.topics
-        self._messages = NewestMessages(node, dict.fromkeys(self.sensors, ros2.Image))
+        types = dict.fromkeys(self.sensors, ros2.Image)
+        self._messages = NewestMessages(node, types, {name: _forms(name) for name in self.sensors})
         self.image, self.stamps = self.camera.image, self._messages.stamps
         self._pictures = {topic: FrozenImageCheck() for topic in self.sensors}
+        self._motion = {
+            topic: ImageMotionCheck(spec.camera, image_shape[0]) for topic in self.sensors
+        }
+        self._depth = DepthCheck(spec.camera, spec.stand_height_m, DEPTH_RANGE_M)
         self._pair = Freshness(PAIR) if len(self.sensors) > 1 else None
         self._pairs = 0  # number of complete RGB-D images
 
@@ -253,7 +223,7 @@ class CameraTopics:
         """Fetch what has arrived, given the current joint angles (12,) [rad].
 
         Raises:
-            UserError: a message has no stamp.
+            UserError: a message has no stamp, or a compressed one cannot be decoded.
         """
         for topic, message in self._messages.take(
             lambda topic, message: self._problem(topic, message, joints)
@@ -263,12 +233,39 @@ class CameraTopics:
                 now_s = ros2.now_s(self._node)
                 self._pairs += self._pair.arrived(now_s, now_s, time.monotonic())
 
+    def turned(self, reading: Reading) -> None:
+        """Take note of the body's angular velocity, which pictures are compared with."""
+        for motion in self._motion.values():
+            motion.turned(reading.time_s, reading.angular_velocity)
+
     def _problem(self, topic: str, message: Any, joints: Array) -> str | None:
-        """Why a message shows nothing new, or None."""
+        """Why a message shows nothing new, or nothing true; None: nothing is known against it.
+
+        A message that cannot be read is left to `image`, which raises.
+        """
+        try:
+            picture, problem = self._picture(topic, message)
+        except UserError:
+            return None
+        problem = problem or self._pictures[topic].judge(message.data, joints)
+        stamp_s = ros2.seconds(message.header.stamp)
+        return problem or self._motion[topic].judge(picture, stamp_s)
+
+    def _picture(self, topic: str, message: Any) -> tuple[NDArray[np.float32], str | None]:
+        """Brightness, or inverse depth [1/m], (H, W) for `ImageMotionCheck`; a problem of depth.
+
+        Raises:
+            UserError: the message cannot be read.
+        """
         height, width, _ = self.camera.image_shape
-        if topic == ros2.DEPTH and is_empty_depth(message, height, width):
-            return EMPTY_DEPTH
-        return self._pictures[topic].judge(message.data, joints)
+        if topic == ros2.COLOUR:
+            return brightness(message, height, width), None
+        samples = depth_samples(message, height, width)
+        depth = samples[..., samples.shape[2] // 2]
+        if np.isnan(samples).all():
+            return depth, EMPTY_DEPTH
+        inverse = np.asarray(1.0 / depth.clip(min=NEAREST_M), dtype=np.float32)
+        return inverse, self._depth.judge(depth)
 
     @property
     def received(self) -> Mapping[str, int]:
@@ -286,6 +283,9 @@ class CameraTopics:
         """Treat what has arrived so far as never sent."""
         self._messages.forget()
         self.camera.forget()
+        self._depth.forget()
+        for motion in self._motion.values():
+            motion.forget()
         if self._pair is not None:
             self._pair.forget()
 

@@ -146,7 +146,10 @@ class RosLink:
     def read(self) -> Reading:
         """The newest values; raises a UserError as the driver does."""
         image = _no_camera if self.camera is None else self.camera.image
-        return self.driver.read(image, self.odometry())
+        reading = self.driver.read(image, self.odometry())
+        if self.camera is not None:
+            self.camera.turned(reading)
+        return reading
 
     def ages(self) -> dict[str, float]:
         return _merged(part.ages() for part in self._parts)
