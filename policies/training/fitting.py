@@ -249,7 +249,7 @@ def _fit(
     counted = tqdm(range(1, steps + 1), label, leave=False, disable=off, position=1)
     for step, (loss, *gradient) in zip(counted, gradients, strict=False):
         for parameter, each in zip(parameters, gradient, strict=True):
-            parameter.grad = each
+            parameter.grad = each.contiguous()  # torch's fused Adam takes it for so
         if high_level.memory:
             torch.nn.utils.clip_grad_norm_(parameters, STEEPEST)
         optimiser.step()

@@ -23,6 +23,8 @@ from pixelgait.policies.high_level import (
 from pixelgait.policies.training.dagger import first_students
 from pixelgait.policies.training.demonstrations import Demonstrations, Frames
 from pixelgait.policies.training.fitting import (
+    LOSS_WEIGHTS,
+    SHORT,
     Lessons,
     find_device,
     fit,
@@ -249,6 +251,26 @@ def test_weights_do_not_depend_on_the_number_of_threads(encoder: str, memory: st
         fit(high_level, lessons_of_noise(40), steps, seed=0, threads=threads)
         fitted.append(flat_weights(high_level))
     np.testing.assert_array_equal(*fitted)
+
+
+def test_every_weight_takes_its_own_step_downhill() -> None:
+    """Adam's first step is against the sign of the gradient; convolutions may lay theirs out."""
+    high_level = make_high_level(Architecture("strided:height=16,width=16", mirror=True), seed=0)
+    image = random_images(16, count=1)
+    views, _ = high_level.views(image)
+    heads, _ = high_level.heads(views, torch.zeros(1, 2), torch.zeros(1, 0))
+    wanted = torch.tensor([[SHORT, 1.0, 0.5]])
+    loss = (torch.tensor(LOSS_WEIGHTS) * (high_level.outputs(heads) - wanted).square()).sum()
+    down = torch.autograd.grad(-loss, list(high_level.parameters()))
+    downhill = torch.cat([each.flatten() for each in down]).double().numpy()
+    before, alike = flat_weights(high_level), image.expand(4, -1, -1, -1)
+    starts = torch.tensor([True, False, False, False])
+    lessons = Lessons(alike, torch.zeros(4, 2), wanted[:, 1:].expand(4, 2), starts)
+    fit(high_level, lessons, DAggerConfig(steps=1, batch=4), seed=0)
+    clear = np.abs(downhill) > 1e-4
+    moved = np.sign(flat_weights(high_level) - before)
+    np.testing.assert_array_equal(moved[clear], np.sign(downhill[clear]))
+    assert clear.sum() > 1000
 
 
 @pytest.mark.parametrize("memory", ["", "gru:4"])
