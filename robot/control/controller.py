@@ -200,6 +200,10 @@ class DecisionScheduler:
         self._image = None
         self.go_to(None)
 
+    def look_again(self) -> None:
+        """A decision is due at the next step, whatever the last one's duration."""
+        self._steps_left = 0
+
     def go_to(self, goal_position: Array | None) -> None:
         """Walk to a position (2,) x, y [m] in the odometry's frame; None: straight ahead.
 

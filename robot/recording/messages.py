@@ -112,7 +112,7 @@ PIXELS = {1: "mono8", 3: "rgb8"}  # by channels
 def messages(
     step: ControlStep, joint_names: tuple[str, ...], session: int, changed: bool
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """(topic, content) of all messages of a step, `STEP` last; the state only if it `changed`."""
+    """(topic, content) of all messages of a step, `STEP` last; the state if it `changed`."""
     reading, command = step.inputs.reading, step.command
     header = _header(reading.time_s)
     joints = _joint_state(header, joint_names, reading.joint_angles, reading.joint_velocities)

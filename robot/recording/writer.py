@@ -35,7 +35,7 @@ class StepWriter:
             topic: self._writer.register_msgdef(*definition) for topic, definition in TYPES.items()
         }
         self._names: tuple[str, ...] = ()
-        self._state = ""
+        self._state: tuple[str, str] | None = None  # the last step's, with its cause
         self._now_ns = 0  # of the newest step
         self._session = self._first = self._next = 0  # numbers of steps, over all sessions
 
@@ -44,14 +44,14 @@ class StepWriter:
         for name, data in files.items():
             self._writer.add_attachment(0, 0, name, "application/octet-stream", data)
         self._writer.add_metadata("pixelgait", about)
-        self._names, self._state = names, ""
+        self._names, self._state = names, None
         self._session, self._first = self._session + 1, self._next
 
     def step(self, step: ControlStep) -> None:
         """Write all messages of a step with its number: a missing number is a lost step."""
         self._now_ns = round(step.inputs.reading.time_s * 1e9)
-        state, self._state = self._state, step.state
-        changed, number = state != step.state, self._first + step.number
+        state, self._state = self._state, (step.state, step.cause)
+        changed, number = state != self._state, self._first + step.number
         for topic, content in messages(step, self._names, self._session, changed):
             self._write(topic, content, number)
         self._next = number + 1

@@ -147,6 +147,7 @@ class ControlLoop:
         self.walking_since: float | None = None  # monotonic [s]
         self.fault: str | None = None
         self.steps = self.misses = 0  # all steps; deadlines missed
+        self._cause = ""  # of the operation's state, after the last step
         self._stalls = 0  # of the operation, after the last step
         self._sent_s = 0.0  # when the last command was sent, see `elapsed_s`
         self._late_s = 0.0  # a gap that was noticed only when sending
@@ -282,6 +283,11 @@ class ControlLoop:
                 self.profiler.reset()
                 self.profiler.start()
                 self.walking_since = time.monotonic()
+        elif operation.cause != self._cause and operation.state is RobotState.WALKING:
+            self._enter(operation.state, operation.cause)  # blocked
+            if operation.blocked.given_up and operation.needs_goal:
+                self.operator.go_to(None)
+        self._cause = operation.cause
         self._disarm_if_down(ages)
         if supervisor.fault is not None and self.fault is None:
             self.fault = supervisor.fault + self._warnings(supervisor.silent(ages)[:1])

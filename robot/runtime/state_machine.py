@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from pixelgait.robot.control.blocked import Blocked
 from pixelgait.robot.control.controller import STAND, Controller, ControlResult
 from pixelgait.robot.control.gait import lying_pose, standing_targets
 from pixelgait.robot.control.slow_walk import SlowWalk
@@ -52,6 +53,7 @@ class RobotState(str, Enum):
     STOPPED = "stopped"  # damped until the emergency stop is reset
 
 
+WALKS_ON = "walks on after it was blocked"
 STIFF = (RobotState.STANDING_UP, RobotState.READY, RobotState.WALKING, RobotState.LYING_DOWN)
 
 
@@ -235,6 +237,7 @@ class Operation:
         self._stiff_steps = 0  # since it began to stand up
         self._rest_steps = 0  # until it may stand up
         self._goal_number = 0  # of the controller's goal
+        self.blocked = Blocked(spec)
         self._commanded = False  # whether the last step had a latent command that was given
 
     def step(self, inputs: Inputs) -> ControlResult:
@@ -299,6 +302,7 @@ class Operation:
             self._check_the_stand(reading)
         elif wanted is RobotState.WALKING and state is RobotState.READY:
             self.controller.begin()
+            self.blocked.begin()
             self._enter(RobotState.WALKING, "ordered")
         elif wanted is RobotState.READY and state is RobotState.WALKING:
             self._enter(RobotState.READY, "ordered")
@@ -328,9 +332,26 @@ class Operation:
             latent = self._slow_walk(latent, float(self.controller.phase[0]))
         elif self.needs_goal:
             latent = self._set_goal(inputs.commands)
+        if latent is None and self.blocked.manoeuvres:
+            latent = self.blocked.latent()
+            self._walks_on(self.blocked.manoeuvres)
         if latent is None:
-            return self.controller.step(inputs.reading, inputs.ages)
+            return self._follow_policy(inputs)
         return self.controller.follow(latent, inputs.reading, inputs.ages)
+
+    def _follow_policy(self, inputs: Inputs) -> ControlResult:
+        """A step of the policy; if the robot is found blocked, the next one is a manoeuvre's."""
+        last = self._last
+        result = self.controller.step(inputs.reading, inputs.ages)
+        if result.latent is not None and self.blocked.noticed(inputs.reading, result.latent, last):
+            self.cause = self.blocked.cause
+        return result
+
+    def _walks_on(self, manoeuvres: bool) -> None:
+        """After the last step of a manoeuvre the policy looks anew."""
+        if not manoeuvres:
+            self.cause = WALKS_ON
+            self.controller.look_again()
 
     def _set_goal(self, commands: OperatorCommands) -> Array | None:
         """Pass the goal to the controller; returns the latent command (2,) if there is none."""
@@ -339,6 +360,9 @@ class Operation:
             return STAND
         before, self._goal_number = self._goal_number, commands.goal_number
         if self.controller.goal_position is None or self._goal_number != before:
+            if self.blocked.given_up:
+                self.cause = WALKS_ON
+            self.blocked.begin()
             self.controller.go_to(np.array(commands.goal_position))
         return None
 

@@ -1,0 +1,78 @@
+"""Blocked robot: a pane of glass, that is an invisible box, in front of policies."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from pixelgait.robot.bundle import load_bundle
+from pixelgait.robot.control.blocked import TRIES
+from pixelgait.robot.interface import Reading
+from pixelgait.robot.runtime.state_machine import Inputs, Operation, OperatorCommands, RobotState
+from pixelgait.sim.body.camera import camera_for
+from pixelgait.sim.engines.mujoco_body import MuJoCoBody
+from pixelgait.sim.scenes import Box, Layout, Plane, Pose, Scene
+
+GLASS_X_M = 1.5
+
+
+class Glass(Scene):
+    """A pane of glass across the way, too wide to go around."""
+
+    name = "glass"
+    fixed = (
+        Plane(),
+        Box(Pose(GLASS_X_M, 0.0, 0.5), (0.03, 6.0, 0.5), (0.5, 0.5, 0.5), visible=False),
+    )
+
+    def layout(self, rng: np.random.Generator) -> Layout:
+        return Layout(start=Pose(0.0, 0.0, 0.0))
+
+
+class Walk:
+    """A policy walks at the glass, until `seconds` are over; causes with their times."""
+
+    def __init__(self, bundle: str, seconds: float, odometry: bool) -> None:
+        policy = load_bundle(bundle)
+        camera = camera_for(policy.spec.camera, policy.image_shape)
+        self.body = MuJoCoBody(policy.spec, Glass(), camera=camera)
+        self.goal = (3.0, 0.0) if "goal" in policy.takes else None
+        self.operation = Operation(policy.controller(), needs_goal=self.goal is not None)
+        self.causes: list[tuple[float, str]] = []
+        self.x: list[float] = []
+        reading = self.body.reset(0)
+        for _ in range(round(seconds * 100)):
+            reading = self.step(reading if odometry else replace(reading, odometry=None))
+        assert self.operation.supervisor.fault is None
+
+    def step(self, reading: Reading) -> Reading:
+        orders = OperatorCommands(True, RobotState.WALKING, goal_position=self.goal)
+        result = self.operation.step(Inputs(reading, {}, orders, 0.01))
+        if not self.causes or self.causes[-1][1] != self.operation.cause:
+            self.causes.append((len(self.x) / 100, self.operation.cause))
+        self.x.append(self.body.pose()[0][0])
+        self.body.apply(result.command)
+        return self.body.read()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("bundle", "odometry", "within_s"),
+    [("rover", False, 6.0), ("navigator", True, 3.0), ("rover-go2", False, 3.0)],
+)
+def test_a_robot_before_glass_steps_back_and_gives_up_after_three_tries(
+    bundle: str, odometry: bool, within_s: float
+) -> None:
+    walk = Walk(bundle, 45.0, odometry)
+    x = np.array(walk.x)
+    blocked = [(time_s, cause) for time_s, cause in walk.causes if cause.startswith("blocked")]
+    contact_s = float(np.argmax(x > GLASS_X_M - 0.45)) / 100
+    assert blocked[0][0] < contact_s + within_s
+    assert len(blocked) == TRIES + 1
+    assert "given up" in blocked[-1][1]
+    for time_s, _ in blocked[:-1]:
+        k = round(time_s * 100)
+        assert x[k : k + 130].min() < x[k] - 0.15  # steps back
+    assert np.ptp(x[-100:]) < 0.01  # stands
