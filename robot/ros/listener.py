@@ -19,7 +19,7 @@ from pixelgait.robot.control.observation import draw_attention, policy_image
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.ros.common import ros2, topic_names
 from pixelgait.robot.ros.common.topic_names import NODE
-from pixelgait.robot.ros.links.camera import RosCamera, rgb_frame
+from pixelgait.robot.ros.links.ros_camera import RosCamera, rgb_frame
 from pixelgait.robot.ros.monitoring import diagnostics
 from pixelgait.robot.spec import A1
 from pixelgait.robot.viewing import entries as view

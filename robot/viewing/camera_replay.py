@@ -25,7 +25,7 @@ from pixelgait.robot.errors import UserError
 from pixelgait.robot.interface import CONTROL_DT_S, Reading
 from pixelgait.robot.recording import camera_recordings as recordings
 from pixelgait.robot.recording.camera_recordings import Arrival, CameraRecording
-from pixelgait.robot.ros.links.camera import APART_NS, RosCamera, depth_frame, rgb_frame
+from pixelgait.robot.ros.links.ros_camera import APART_NS, RosCamera, depth_frame, rgb_frame
 from pixelgait.robot.rotation import heading, upright
 from pixelgait.robot.spec import Array
 from pixelgait.robot.viewing.film import FRAMES_PER_S, Frame

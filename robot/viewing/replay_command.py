@@ -14,6 +14,14 @@ from pixelgait.robot.recording import camera_recordings as recordings
 from pixelgait.robot.recording.reader import is_other_bag
 from pixelgait.robot.recording.recorder import require_library
 from pixelgait.robot.recording.replay import ReplayConfig, report
+from pixelgait.robot.viewing.camera_replay import (
+    NEEDED,
+    CameraReplay,
+    Moment,
+    film_frames,
+    format_figures,
+)
+from pixelgait.robot.viewing.film import write_film
 
 FILMS = (".mp4", ".gif", ".png")
 
@@ -66,15 +74,6 @@ def play_to_policy(config: ReplayConfig) -> None:
     outputs = ("json", config.json), ("video", config.video)
     check_outputs(*outputs, inputs=[config.recording])
     bundle = load_bundle(config.bundle)
-    from pixelgait.robot.viewing.camera_replay import (  # its camera needs ROS 2's messages
-        NEEDED,
-        CameraReplay,
-        Moment,
-        film_frames,
-        format_figures,
-    )
-    from pixelgait.robot.viewing.film import write_film
-
     needed = NEEDED[bundle.image_shape[2]]
     named = {name: topic for name in _NAMED if (topic := getattr(config, name)) is not None}
     opened = recordings.open_camera_recording(config.recording, needed, named, config.rate)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
@@ -23,16 +25,16 @@ from pixelgait.robot.control.controller import DecisionScheduler, commanded
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.recording.camera_recordings import Topic, choose_topics
 from pixelgait.robot.recording.replay import ReplayConfig
+from pixelgait.robot.ros.links.ros_camera import RosCamera
 from pixelgait.robot.rotation import heading
 from pixelgait.robot.spec import A1
 from pixelgait.robot.viewing.replay_command import run
 from pixelgait.sim.body.camera import Camera
 from pixelgait.sim.engines.kinematic_body import KinematicBody
 from pixelgait.sim.scenes.registry import make_scene
-from tests.conftest import Command
+from tests.conftest import Command, child_environment
 from tests.helpers import documented_keys
 
-RosCamera = pytest.importorskip("pixelgait.robot.ros.links.camera").RosCamera
 TYPES = get_typestore(Stores.ROS2_JAZZY)
 CAMERA = "/camera/camera"
 COLOUR, DEPTH = f"{CAMERA}/color/image_raw", f"{CAMERA}/depth/image_rect_raw"
@@ -270,6 +272,21 @@ def test_a_folder_of_images_is_played_as_a_bag(tmp_path: Path) -> None:
     report = played(tmp_path, timed, "rover")
     assert report["seconds"] == pytest.approx(1.1, abs=0.02)
     assert any("no calibrated camera_info of depth" in each for each in report["assumed"])
+
+
+def test_a_recording_is_played_without_ros_2(tmp_path: Path) -> None:
+    images = folder(tmp_path / "images", ["0", "1"], None)
+    code = (
+        "import sys; sys.modules.update(rclpy=None, sensor_msgs=None)\n"
+        "from pixelgait.robot.viewing.replay_command import main\n"
+        f"sys.argv = ['pixelgait-replay', {str(images)!r}, '--bundle', 'rover']\n"
+        "main()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=child_environment()
+    )
+    assert done.returncode == 0, done.stderr
+    assert "2 images" in done.stdout
 
 
 def test_bad_recordings_are_one_clear_line(tmp_path: Path) -> None:
