@@ -252,6 +252,8 @@ def single_thread_session(model: bytes) -> ort.InferenceSession:
 
 
 def _open(path: Path) -> ort.InferenceSession:
+    import onnxruntime  # noqa: F401  an interrupt meanwhile is no fault of the graph
+
     try:
         return single_thread_session(path.read_bytes())
     except Exception as error:  # onnxruntime's exceptions have no common base class

@@ -23,7 +23,7 @@ RANGES_S = {
     "goal_timeout_s": (0.0, 3600.0),
 }
 READ_ONLY = {"bundle", "enable_stamped_cmd_vel", "base_frame"}
-OTHERS = {"check_camera"}
+OTHERS = {"check_camera", "check_power"}
 # Parameters that every rclpy node declares.
 RCLPY = {"use_sim_time", "start_type_description_service"}
 
