@@ -115,3 +115,13 @@ def test_a_non_finite_velocity_is_a_stand_until_the_next(
     joystick.tell(0.2, -0.1)
     assert commanded(joystick.commands()) == pytest.approx((0.2, -0.1))
     assert joystick.commands.status()[0]
+
+
+def test_a_released_dead_man_button_is_a_stand_at_once(joystick: Joystick) -> None:
+    """teleop_twist_joy then sends one zero, and nothing until it is pressed again."""
+    joystick.tell(0.6, 1.0)
+    joystick.tell(0.0, 0.0)
+    assert joystick.commands().tolist() == STAND.tolist()
+    assert joystick.commands.status() == (True, FOLLOWS)
+    joystick.tell(0.3, 0.0)
+    assert commanded(joystick.commands()) == pytest.approx((0.3, 0.0))
