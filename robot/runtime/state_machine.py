@@ -27,6 +27,7 @@ from pixelgait.robot.interface import (
     JointCommand,
     Reading,
 )
+from pixelgait.robot.safety.consistency import Consistency
 from pixelgait.robot.safety.supervisor import without_camera
 from pixelgait.robot.spec import Array
 
@@ -54,7 +55,8 @@ class RobotState(str, Enum):
 
 
 WALKS_ON = "walks on after it was blocked"
-STIFF = (RobotState.STANDING_UP, RobotState.READY, RobotState.WALKING, RobotState.LYING_DOWN)
+UP = (RobotState.STANDING_UP, RobotState.READY, RobotState.WALKING)
+STIFF = (*UP, RobotState.LYING_DOWN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,12 +241,15 @@ class Operation:
         self._goal_number = 0  # of the controller's goal
         self.blocked = Blocked(spec)
         self._commanded = False  # whether the last step had a latent command that was given
+        self._consistency = Consistency(spec)
 
     def step(self, inputs: Inputs) -> ControlResult:
         """Execute a control step; after a `supervisor.fault` all commands damp."""
         self._advance(inputs)
         walking = self.state is RobotState.WALKING
         result = self._walk(inputs) if walking else ControlResult(self._pose_command(inputs))
+        if self._contradiction(inputs.reading, walking):
+            result = replace(result, command=self.supervisor.damp(inputs.reading.time_s))
         self._steps += 1
         self._step_number += 1
         if result.command.kp.any():
@@ -289,6 +294,7 @@ class Operation:
             rises = commands.armed and wanted is not RobotState.LIMP and not self._rest_steps
             if self.supervisor.check_limp(reading, rises) and rises:
                 self.supervisor.rise()
+                self._consistency.begin(reading)
                 self.controller.begin()
                 self._from, self._stiff_steps = reading.joint_angles, 0
                 self._enter(RobotState.STANDING_UP, "has rested" if rested else "ordered")
@@ -308,17 +314,35 @@ class Operation:
             self._enter(RobotState.READY, "ordered")
 
     def _check_the_stand(self, reading: Reading) -> None:
-        """End standing up once all joints are near their targets; too late is a fault."""
+        """End standing up once the robot stands as it should; too late is a fault."""
         late_s = self._steps * CONTROL_DT_S - STAND_S
         if late_s < 0.0:
             return
-        error = np.abs(reading.joint_angles - self._standing)
-        # nan: the sensor checks report it
-        if not error.max() > FAR_RAD or not self.supervisor.motors_enabled:
+        wrong = self._wrong_stand(reading) if self.supervisor.motors_enabled else None
+        if wrong is None:
             self._enter(RobotState.READY, "stands")
         elif late_s >= LATE_S:
+            self.supervisor.fail(wrong)
+
+    def _wrong_stand(self, reading: Reading) -> str | None:
+        """What is wrong with a robot that should stand by now, or None."""
+        error = np.abs(reading.joint_angles - self._standing)
+        if error.max() > FAR_RAD:
             name = self.supervisor.spec.joint_names[int(error.argmax())]
-            self.supervisor.fail(f"{name} is {error.max():.2f} rad from where it should stand")
+            return f"{name} is {error.max():.2f} rad from where it should stand"
+        # Of values that are not finite: the sensor checks report them.
+        return self._consistency.standing.judge(reading)
+
+    def _contradiction(self, reading: Reading, walking: bool) -> bool:
+        """Whether joints and IMU of a robot that is up contradict each other: a fault."""
+        supervisor = self.supervisor
+        if self.state not in UP or supervisor.fault is not None:
+            return False
+        joints, powered = supervisor.trusted_joints, supervisor.motors_enabled
+        wrong = self._consistency.judge(reading, *joints, self._last, walking, powered)
+        if wrong is not None:
+            supervisor.fail(wrong)
+        return wrong is not None
 
     def _enter(self, state: RobotState, cause: str) -> None:
         if state is not self.state:

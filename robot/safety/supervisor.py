@@ -124,6 +124,11 @@ class Supervisor:
         """Joint angles (12,) [rad] for the policy, with impossible ones replaced."""
         return self._joints.filtered(joint_angles)
 
+    @property
+    def trusted_joints(self) -> tuple[Array, Array]:
+        """Joint angles and velocities (12,) [rad, rad/s] of the last reading, as trusted."""
+        return self._joints.angles, self._joints.velocities
+
     def check_limp(self, reading: Reading, rises: bool = False) -> bool:
         """Check a reading of a limp robot; returns whether its joint angles can be trusted.
 

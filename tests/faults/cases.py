@@ -47,6 +47,7 @@ from tests.faults.changes import (
     with_gripper,
 )
 from tests.faults.go2 import GO2_FAULTS
+from tests.faults.mixed_up import MIXED_UP
 from tests.faults.observer import joins, order, other, stopped_for
 from tests.faults.robot import InvalidCommand
 from tests.faults.ros2_control import ROS2_CONTROL_FAULTS
@@ -167,6 +168,7 @@ JOINTS = [
     Case("fewer positions than names", on("joints", lambda m: assign(position=m.position[:-1])(m)), says="one position and one velocity"),
     Case("an empty message", on("joints", assign(name=[], position=[], velocity=[])), says="joint states lack"),
     Case("bytes that are no message", on("joints", lambda m: b"\x00\x01nothing"), says="joint_states"),
+    Case("velocities that are always 0", on("joints", each("velocity", np.zeros_like)), says="moves otherwise than its velocity says"),
     Case("joints in another order", on("joints", shuffled), WALKS),
     Case("a gripper among the joints", on("joints", with_gripper), WALKS),
 ]  # fmt: skip
@@ -180,6 +182,7 @@ IMUS = [
     Case("rate in degrees/s", on("imu", lambda m: assign(angular_velocity__x=57.3 * m.angular_velocity.x)(m)), says="than its rate says"),
     Case("rate of a yaw that does not turn", on("imu", assign(angular_velocity__z=2.0)), says="than its rate says"),
     Case("all values frozen, stamps new", lambda t: t.alter(imu=frozen(*IMU_VALUES)), says="shows the same"),
+    Case("a rate that is always 0", on("imu", assign(**dict.fromkeys((f"angular_velocity__{axis}" for axis in "xyz"), 0.0))), says="the IMU's rate is the same for"),
     Case("quaternions of alternating sign", on("imu", flipped), WALKS),
     Case("a yaw that jumps by 3 rad, for good", on("imu", assign(**TURN)), says="than its rate says"),
     Case("IMU at 50 Hz, turning", lambda t: t.alter(imu=every(4, turning(TURN_RAD_PER_S))), WALKS),
@@ -297,6 +300,7 @@ GROUPS: dict[str, list[Case] | list[InvalidCommand]] = {
     "Processes and operators": PROCESSES,
     "Goals": GOALS,
     "At the start": STARTS,
+    "Mixed up from the start": MIXED_UP,
     "Commands to the simulated robot": COMMANDS,
     "Unitree Go2 over DDS": GO2_FAULTS,
     "ros2_control": ROS2_CONTROL_FAULTS,

@@ -158,6 +158,18 @@ def shuffled(message: Any) -> Any:
     return message
 
 
+def renamed(one: int, two: int) -> Change:
+    """Two joints have each other's name."""
+
+    def change(message: Any) -> Any:
+        names = list(message.name)
+        names[one], names[two] = names[two], names[one]
+        message.name = names
+        return message
+
+    return change
+
+
 def with_gripper(message: Any) -> Any:
     message.name = [*message.name, "gripper"]
     message.position = [*message.position, 7.0]

@@ -29,7 +29,8 @@ SWING_RAD, SWING_HZ = 0.6, 0.2  # of the heading, when it turns
 PANORAMA = 400  # columns of the world around it, ahead in the middle
 NOISE = 2.0  # of colours, in bytes; of depth as a RealSense's [1/m]
 DEPTH_NOISE_PER_M, WALL_M, THINGS_M = 0.0089, 2.8, (0.8, 2.5)
-ROCK_RAD, ROCK_HZ = 0.03, 2.0  # roll that the IMU reports
+# Roll that the IMU reports: too slow for a contradiction to the legs.
+ROCK_RAD, ROCK_HZ = 0.06, 0.5
 STILL_S, STILL_RAD = 0.5, 0.02  # at rest: no target has moved by more for so long
 
 Alter = Callable[[str, Any], Any]  # topic, message -> message, or None to send nothing

@@ -52,6 +52,7 @@ class Robot:
         controller = Controller(lambda *_: Decision(np.zeros(2), 20), low_level, Supervisor(A1))
         self.operation = Operation(controller)
         self.angles = A1.default_pose_rad + 0.3
+        self.velocities = np.zeros(12)
         self.sag_rad = 0.0  # below the targets
         self.off_rad = np.zeros(12)  # encoder offset
         self.caught: list[int] = []  # joints that do not move, though their encoders do
@@ -66,19 +67,19 @@ class Robot:
         reading = Reading(
             CONTROL_DT_S * self.steps,
             self.angles + 1e-4 * np.sin(self.steps + np.arange(12)) + self.off_rad,
-            np.zeros(12),
+            self.velocities,
             np.array((math.sin(self.tilt_rad / 2.0), 0.0, 0.0, math.cos(self.tilt_rad / 2.0))),
             1e-3 * np.sin([self.steps, 0.0, 0.0]),
             lambda: BLACK,
         )
         command = self.operation.step(Inputs(reading, self.ages, commands, gap_s)).command
         assert self.operation.supervisor.fault == self.fault
+        motion = np.zeros(12)
         if command.kp.any():
-            motion = np.clip(
-                command.targets - self.sag_rad - self.angles, -0.03, 0.03
-            )  # in 3 rad/s
+            wanted = command.targets - self.sag_rad - self.angles
+            motion = np.clip(wanted, -0.03, 0.03)  # in 3 rad/s
             motion[self.caught] = 0.0
-            self.angles = self.angles + motion
+        self.angles, self.velocities = self.angles + motion, motion / CONTROL_DT_S
         self.sent.append(command)
         return command
 

@@ -68,6 +68,8 @@ def test_single_rows_of_a_page_are_renewed(tmp_path: Path) -> None:
         "Joints: spikes in half of the readings",
         "IMU: IMU at 50 Hz, turning",
         "IMU: frozen IMU, joints at 50 Hz",
+        "Mixed up from the start: IMU turned by 180 deg",
+        "Mixed up from the start: names of two thighs swapped",
         "simulated robot: a position that is NaN",
         "simulated robot: fewer efforts than names",
         "simulated robot: names of another robot",

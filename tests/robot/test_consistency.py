@@ -1,0 +1,279 @@
+"""Contradictions between joints and IMU: by equation, and on a simulated robot that walks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from pixelgait.robot.bundle import load_bundle
+from pixelgait.robot.control.controller import latent_for
+from pixelgait.robot.control.gait import standing_targets
+from pixelgait.robot.estimation.kinematics import LegKinematics
+from pixelgait.robot.interface import CONTROL_DT_S, JointCommand, Reading
+from pixelgait.robot.rotation import Quaternion, product, to_base_frame
+from pixelgait.robot.runtime.state_machine import Inputs, Operation, OperatorCommands, RobotState
+from pixelgait.robot.safety.consistency import (
+    CONTRADICTION,
+    ImuAxes,
+    JointConsistency,
+    Motion,
+    RateConsistency,
+)
+from pixelgait.robot.spec import A1, ROBOTS, Array, RobotSpec
+from pixelgait.sim.body.randomisation import Randomisation
+from pixelgait.sim.engines.registry import make_body
+from pixelgait.sim.scenes.flat import FlatGround
+from tests.robot.test_supervisor import no_image
+
+LEVEL = np.array((0.0, 0.0, 0.0, 1.0))
+WALK = OperatorCommands(True, RobotState.WALKING)
+LATENT = latent_for(speed=0.4, yaw_rate=0.2)
+LIES_STEPS, WALKS_STEPS, SEED = 80, 400, 90_000
+ReadingFault = Callable[[Reading], Reading]
+CommandFault = Callable[[JointCommand], JointCommand]
+
+
+def stance(spec: RobotSpec, rate: Array) -> tuple[Reading, Array]:
+    """A robot on its first pair of legs, turning at a rate (3,) [rad/s], and targets that push."""
+    angles = spec.default_pose_rad.copy()
+    angles[[5, 8]] -= 0.4 * spec.extension_sign  # FL and RR are lifted
+    velocities = np.zeros(12)
+    kinematics = LegKinematics(spec)
+    for leg, foot in enumerate(kinematics.feet(angles.tolist())):
+        stays = -np.cross(rate, foot.position)  # relative to the base
+        velocities[3 * leg : 3 * leg + 3] = np.linalg.solve(
+            kinematics.jacobians(angles)[leg], stays
+        )
+    reading = Reading(0.0, angles, velocities, LEVEL, rate, no_image)
+    return reading, angles + 0.05 * spec.extension_sign
+
+
+@pytest.mark.parametrize("spec", ROBOTS.values(), ids=ROBOTS)
+@pytest.mark.parametrize(
+    ("mount", "says"),
+    [
+        ((1.0, 0.0, 0.0, 1.0), None),
+        ((-1.0, 0.0, 0.0, -1.0), "turned by 180 deg"),
+        ((0.0, 1.0, -1.0, 0.0), "turned by 90 deg"),
+        ((0.0, -1.0, 1.0, 0.0), "turned by 270 deg"),
+        ((1.0, 0.0, 0.0, -1.0), "its pitch has the other sign"),
+        ((-1.0, 0.0, 0.0, 1.0), "its roll has the other sign"),
+        ((0.0, 0.0, 0.0, 0.0), "the name or sign of another"),
+    ],
+)
+def test_the_imus_axes_are_compared_with_legs_that_stand(
+    spec: RobotSpec, mount: tuple[float, float, float, float], says: str | None
+) -> None:
+    """`mount` (4,) gives the measured rates x, y from the true ones; all 0: they are unrelated."""
+    axes, found = ImuAxes(spec), None
+    rng = np.random.default_rng(0)
+    for _ in range(400):
+        rate = rng.normal(0.0, 0.3 if any(mount) else 0.1, 3)
+        reading, sent = stance(spec, rate)
+        measured = np.array(mount).reshape(2, 2) @ rate[:2]
+        if not any(mount):
+            measured = rng.normal(0.0, 0.5, 2)
+        turned = replace(reading, angular_velocity=np.array((*measured, rate[2])))
+        joints = Motion(0.0, reading.joint_angles, reading.joint_velocities)
+        found = found or axes.judge(turned, joints, sent)
+    if says is None:
+        assert found is None
+        assert axes.sums.max() == 0.0
+    else:
+        assert found is not None
+        assert found.startswith("the IMU contradicts the legs that stand; ")
+        assert says in found
+
+
+def test_legs_that_do_not_push_say_nothing_about_the_imu() -> None:
+    axes = ImuAxes(A1)
+    for _ in range(300):
+        reading, sent = stance(A1, np.array((0.5, 0.5, 0.0)))
+        joints = Motion(0.0, reading.joint_angles, reading.joint_velocities)
+        wrong = replace(reading, angular_velocity=-reading.angular_velocity)
+        assert axes.judge(wrong, joints, 2.0 * reading.joint_angles - sent) is None
+    assert axes.sums.max() == 0.0
+
+
+def test_a_rate_may_stay_the_same_if_it_is_true() -> None:
+    """A slow turn, quantised; then the same rate without the turn's end."""
+    check, rate = RateConsistency(), 0.3
+
+    def read(yaw_rad: float, time_s: float) -> str | None:
+        orientation = np.array((0.0, 0.0, math.sin(yaw_rad / 2.0), math.cos(yaw_rad / 2.0)))
+        reading = Reading(time_s, np.zeros(12), np.zeros(12), orientation, np.zeros(3), no_image)
+        return check.judge(replace(reading, angular_velocity=np.array((0.0, 0.0, rate))))
+
+    times = CONTROL_DT_S * np.arange(200)
+    assert not any(read(rate * time_s, time_s) for time_s in times)
+    said = [read(rate * times[-1], times[-1] + time_s) for time_s in times]
+    assert "the IMU's rate is the same for " in str(next(each for each in said if each))
+
+
+def test_joints_are_compared_with_their_targets() -> None:
+    """Legs trot: a sign, names of two legs, and a lag that is none of both."""
+    wrong_names, wrong_sign = np.arange(12), np.ones(12)
+    wrong_names[[1, 4]], wrong_sign[7] = (4, 1), -1.0
+    late = np.arange(12)
+    for order, signs, says in (
+        (wrong_names, 1.0, "FR_upper_joint and FL_upper_joint move as each other's target"),
+        (late, wrong_sign, "RR_upper_joint moves against its target: is its sign, or its name"),
+        (late, 1.0, None),
+    ):
+        check, found = JointConsistency(A1), None
+        for step in range(200):
+            angles, velocities = trot(CONTROL_DT_S * step - 0.06)
+            now = Motion(CONTROL_DT_S * step, signs * angles[order], signs * velocities[order])
+            found = found or check.judge(now, trot(CONTROL_DT_S * step)[0], powered=True)
+        assert (found or "").startswith(says or "")
+        assert (found is None) == (says is None)
+
+
+def trot(time_s: float) -> tuple[Array, Array]:
+    """Joint angles and velocities (12,) of hips and knees that swing at 2 Hz."""
+    phases = 4.0 * math.pi * time_s + np.repeat((0.0, math.pi, math.pi, 0.0), 3)
+    swing = np.tile((0.0, 0.2, 0.3), 4)
+    phases = phases + np.tile((0.0, 0.0, 1.0), 4)
+    return swing * np.sin(phases), 4.0 * math.pi * swing * np.cos(phases)
+
+
+def turned_imu(yaw_rad: float) -> ReadingFault:
+    mount: Quaternion = (0.0, 0.0, math.sin(yaw_rad / 2.0), math.cos(yaw_rad / 2.0))
+
+    def change(reading: Reading) -> Reading:
+        x, y, z, w = reading.orientation.tolist()
+        rate = to_base_frame(reading.angular_velocity.tolist(), mount)
+        orientation = np.array(product((x, y, z, w), mount))
+        return replace(reading, orientation=orientation, angular_velocity=np.array(rate))
+
+    return change
+
+
+def renamed(one: int, two: int) -> ReadingFault:
+    order = np.arange(12)
+    order[[one, two]] = two, one
+
+    def change(reading: Reading) -> Reading:
+        angles, velocities = reading.joint_angles[order], reading.joint_velocities[order]
+        return replace(reading, joint_angles=angles, joint_velocities=velocities)
+
+    return change
+
+
+def flipped(joint: int) -> ReadingFault:
+    signs = np.ones(12)
+    signs[joint] = -1.0
+
+    def change(reading: Reading) -> Reading:
+        angles, velocities = signs * reading.joint_angles, signs * reading.joint_velocities
+        return replace(reading, joint_angles=angles, joint_velocities=velocities)
+
+    return change
+
+
+def motor_flipped(joint: int) -> CommandFault:
+    signs = np.ones(12)
+    signs[joint] = -1.0
+    return lambda command: replace(command, targets=signs * command.targets)
+
+
+def walked(
+    engine: str,
+    name: str = "walk",
+    fault: ReadingFault = lambda reading: reading,
+    motors: CommandFault = lambda command: command,
+    steps: int = WALKS_STEPS,
+) -> tuple[str | None, Operation, float]:
+    """The fault of a randomised robot that lies, stands up and walks; its largest tilt, as up z."""
+    bundle = load_bundle(name)
+    body = make_body(engine, bundle.spec, FlatGround(), randomisation=Randomisation())
+    operation = Operation(bundle.controller())
+    reading, up = body.reset(SEED), 1.0
+    for _ in range(LIES_STEPS):
+        body.apply(operation.supervisor.damp(0.0))
+    for _ in range(steps):
+        reading = body.read()
+        inputs = Inputs(fault(reading), {}, WALK, CONTROL_DT_S, LATENT)
+        command = operation.step(inputs).command
+        if operation.supervisor.fault is not None:
+            assert not command.kp.any()
+            break
+        body.apply(motors(command) if command.kp.any() else command)
+        x, y, _, _ = body.pose().orientation
+        up = min(up, 1.0 - 2.0 * (x * x + y * y))
+    body.close()
+    return operation.supervisor.fault, operation, up
+
+
+@pytest.mark.parametrize(
+    ("engine", "name"), [("pybullet", "walk"), ("mujoco", "walk"), ("mujoco", "walk-go2")]
+)
+def test_a_healthy_robot_is_far_from_every_contradiction(engine: str, name: str) -> None:
+    fault, operation, _ = walked(engine, name)
+    assert fault is None
+    assert operation.state is RobotState.WALKING
+    assert operation._consistency.axes.sums.max() < CONTRADICTION / 2.0
+
+
+BEFORE, WALKING = RobotState.STANDING_UP, RobotState.WALKING
+
+
+@pytest.mark.parametrize(
+    ("fault", "state", "says"),
+    [
+        (turned_imu(math.pi), WALKING, "they agree if it is turned by 180 deg"),
+        (turned_imu(math.pi / 2.0), WALKING, "they agree if it is turned by 90 deg"),
+        (renamed(1, 4), WALKING, "FR_upper_joint "),
+        (flipped(7), BEFORE, "RR_upper_joint "),
+        (
+            lambda reading: replace(reading, joint_velocities=np.zeros(12)),
+            BEFORE,
+            "_joint moves otherwise than its velocity says",
+        ),
+        (
+            lambda reading: replace(reading, angular_velocity=np.zeros(3)),
+            BEFORE,
+            "the IMU's rate is the same for ",
+        ),
+    ],
+    ids=["imu-180", "imu-90", "names", "sign", "velocities", "rates"],
+)
+def test_a_contradiction_damps_by_name_before_the_robot_falls(
+    fault: ReadingFault, state: RobotState, says: str
+) -> None:
+    found, operation, up = walked("pybullet", fault=fault)
+    assert found is not None
+    assert says in found
+    assert operation.state is state
+    assert up > math.cos(0.6)
+
+
+def test_a_joint_whose_motor_and_encoder_have_another_sign_is_refused() -> None:
+    """The leg follows its targets, but folds: the robot stands askew."""
+    found, operation, _ = walked("pybullet", fault=flipped(1), motors=motor_flipped(1))
+    assert found is not None
+    assert "which its legs do not explain: has a joint the name or sign of another?" in found
+    assert operation.state is RobotState.STANDING_UP
+
+
+def test_a_dry_run_is_not_compared_with_its_targets() -> None:
+    """The robot is somebody else's; its velocities still have to fit its angles."""
+    bundle = load_bundle("walk")
+    for velocities, says in ((True, None), (False, "moves otherwise than its velocity says")):
+        operation, found = Operation(bundle.controller()), None
+        operation.supervisor.motors_enabled = False
+        pose = standing_targets(A1)
+        for step in range(300):
+            phase = 2.0 * math.pi * 2.0 * CONTROL_DT_S * step
+            angles = pose - 0.2 * math.sin(phase)
+            turns = -0.2 * 4.0 * math.pi * math.cos(phase) * np.ones(12) * velocities
+            rate = np.array((1e-3 * math.sin(phase), 0.0, 0.0))
+            reading = Reading(CONTROL_DT_S * step, angles, turns, LEVEL, rate, no_image)
+            operation.step(Inputs(reading, {}, WALK, CONTROL_DT_S, LATENT))
+            found = found or operation.supervisor.fault
+        assert (says is None) == (found is None), found
+        assert says is None or says in str(found)
