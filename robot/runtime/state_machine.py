@@ -330,7 +330,7 @@ class Operation:
         if error.max() > FAR_RAD:
             name = self.supervisor.spec.joint_names[int(error.argmax())]
             return f"{name} is {error.max():.2f} rad from where it should stand"
-        # Of values that are not finite: the sensor checks report them.
+        # The sensor checks report values that are not finite.
         return self._consistency.standing.judge(reading)
 
     def _contradiction(self, reading: Reading, walking: bool) -> bool:

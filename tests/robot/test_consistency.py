@@ -40,7 +40,7 @@ CommandFault = Callable[[JointCommand], JointCommand]
 def stance(spec: RobotSpec, rate: Array) -> tuple[Reading, Array]:
     """A robot on its first pair of legs, turning at a rate (3,) [rad/s], and targets that push."""
     angles = spec.default_pose_rad.copy()
-    angles[[5, 8]] -= 0.4 * spec.extension_sign  # FL and RR are lifted
+    angles[[5, 8]] -= 0.4 * spec.extension_signs[0]  # FL and RR are lifted
     velocities = np.zeros(12)
     kinematics = LegKinematics(spec)
     for leg, foot in enumerate(kinematics.feet(angles.tolist())):
@@ -49,7 +49,7 @@ def stance(spec: RobotSpec, rate: Array) -> tuple[Reading, Array]:
             kinematics.jacobians(angles)[leg], stays
         )
     reading = Reading(0.0, angles, velocities, LEVEL, rate, no_image)
-    return reading, angles + 0.05 * spec.extension_sign
+    return reading, angles + 0.05 * spec.extension_signs[0]
 
 
 @pytest.mark.parametrize("spec", ROBOTS.values(), ids=ROBOTS)

@@ -99,7 +99,7 @@ class Sender(Robot):
 
     def __init__(self) -> None:
         super().__init__(500)
-        self.angles = A1.default_pose_rad
+        self.angles, self.velocities = A1.default_pose_rad, np.zeros(12)
 
     def take(self) -> None:
         self.takes += 1
@@ -115,8 +115,8 @@ class Sender(Robot):
         sent_s = self.stamps()["joints"]
         image = Image(np.zeros((32, 32, 3), np.uint8), sent_s)
         swaying = np.array((0.01 * math.sin(10.0 * sent_s), 0.0, 0.0))
-        still, upright = np.zeros(12), np.array((0.0, 0.0, 0.0, 1.0))
-        return Reading(sent_s, self.angles, still, upright, swaying, lambda: image)
+        joints, upright = (self.angles, self.velocities), np.array((0.0, 0.0, 0.0, 1.0))
+        return Reading(sent_s, *joints, upright, swaying, lambda: image)
 
     def ages(self) -> Mapping[str, float]:
         return dict.fromkeys(self.sensors, 0.0)
@@ -125,7 +125,8 @@ class Sender(Robot):
         return {}
 
     def send(self, command: JointCommand) -> None:
-        self.angles = command.targets if command.kp.any() else self.angles
+        wanted = command.targets if command.kp.any() else self.angles
+        self.velocities, self.angles = (wanted - self.angles) / PERIOD_S, wanted
 
 
 class Steps(NamedTuple):

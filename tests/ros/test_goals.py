@@ -70,6 +70,7 @@ class Robot:
         self.goals = self.hears()
         self.operation = self.operates()
         self.angles = A1.default_pose_rad
+        self.velocities = np.zeros(12)
         self.said: list[str] = []
         self.steps: list[ControlStep] = []
         self.followed: list[np.ndarray] = []  # latent commands
@@ -165,7 +166,7 @@ class Robot:
         return Reading(
             CONTROL_DT_S * n,
             self.angles + 1e-4 * np.sin(n + np.arange(12)),
-            np.zeros(12),
+            self.velocities,
             np.array((0.0, 0.0, 0.0, 1.0)),
             1e-3 * np.sin([n, 0.0, 0.0]),
             lambda: Image(np.full((32, 32, 3), n % 255, np.uint8), CONTROL_DT_S * n),
@@ -173,8 +174,9 @@ class Robot:
         )
 
     def _obey(self, command: JointCommand) -> None:
-        if command.kp.any():
-            self.angles = self.angles + np.clip(command.targets - self.angles, -0.03, 0.03)
+        stiff = command.kp.any()
+        moved = np.clip(command.targets - self.angles, -0.03, 0.03) if stiff else np.zeros(12)
+        self.angles, self.velocities = self.angles + moved, moved / CONTROL_DT_S
         if self.operation.state is RobotState.WALKING:
             self.x += CONTROL_DT_S * commanded(self.operation.controller.followed)[0]
 
