@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import numpy as np
 import tyro
-import yaml
 
 from pixelgait.robot.cli.options import Range, check_outputs, parse
 from pixelgait.robot.control import gait
@@ -19,10 +18,12 @@ from pixelgait.robot.files import write_atomic
 from pixelgait.robot.interface import CONTROL_DT_S, JointCommand
 from pixelgait.robot.rotation import to_base_frame
 from pixelgait.robot.spec import A1, LEGS, ROBOT_FILES, Array, RobotSpec, mounted, robot_numbers
-from pixelgait.sim.engines.derive_robot import Choices, Derived, derive_robot
 from pixelgait.sim.engines.registry import BODIES, make_body
 from pixelgait.sim.options import MountOptions
 from pixelgait.sim.scenes.flat import FlatGround
+
+if TYPE_CHECKING:  # --help needs no simulator
+    from pixelgait.sim.engines.derive_robot import Choices
 
 # The trot: a stride of a quarter of the leg, 2 Hz on an A1 and slower on longer legs, as a
 # pendulum of that length.
@@ -87,6 +88,8 @@ def run(config: RobotConfig) -> None:
     Raises:
         UserError: see `derive_robot`; or if an output cannot be written, or the robot falls.
     """
+    from pixelgait.sim.engines.derive_robot import derive_robot
+
     derived = derive_robot(config.urdf, choices(config))
     spec = mounted(derived.spec, config.mount(derived.spec.camera))
     out = config.out or Path(f"{spec.name}.yaml")
@@ -94,7 +97,7 @@ def run(config: RobotConfig) -> None:
     if out.suffix not in ROBOT_FILES:
         raise UserError(f"--out {out}: expected a file {', '.join(ROBOT_FILES)}")
     check_outputs(("out", out), ("picture", picture), inputs=[config.urdf])
-    print(described(Derived(spec, derived.notes)))
+    print(described(spec, derived.notes))
     trots: dict[str, Trot] = {}
     for name in BODIES:
         try:
@@ -123,6 +126,8 @@ def choices(config: RobotConfig) -> Choices:
     """
     if not config.urdf.is_file():
         raise UserError(f"{config.urdf} is missing")
+    from pixelgait.sim.engines.derive_robot import Choices
+
     return Choices(
         name=config.name,
         height_m=config.height,
@@ -178,6 +183,8 @@ def film(path: Path, spec: RobotSpec, walk: Trot) -> None:
 
 def robot_file(spec: RobotSpec, urdf: Path) -> bytes:
     """A robot file (YAML), its numbers to a millionth."""
+    import yaml
+
     numbers = _rounded(robot_numbers(spec))
     text: str = yaml.safe_dump(numbers, sort_keys=False, default_flow_style=None, width=100)
     return (HEADER.format(urdf=urdf.name) + text).encode()
@@ -191,9 +198,8 @@ def _rounded(value: Any) -> Any:
     return round(value, 6) + 0.0 if isinstance(value, float) else value
 
 
-def described(derived: Derived) -> str:
+def described(spec: RobotSpec, notes: list[str]) -> str:
     """The specification in lines for people: joints leg by leg, lengths, notes."""
-    spec = derived.spec
     x, y, z = spec.camera.position_m
     lines = [f"{spec.name}: {spec.urdf}"]
     pose = spec.default_pose_rad.reshape(4, 3).tolist()
@@ -207,4 +213,4 @@ def described(derived: Derived) -> str:
     )
     pitch = spec.camera.pitch_down_rad
     lines.append(f"  camera at {x:g}, {y:g}, {z:g} m, {pitch:g} rad down: --camera, --pitch")
-    return "\n".join([*lines, *(f"  note: {note}" for note in derived.notes)])
+    return "\n".join([*lines, *(f"  note: {note}" for note in notes)])
