@@ -39,7 +39,7 @@ HEAD_STEPS = (
 # A round's steps end when the loss held out has not fallen by 1 % in three checks. Assumptions.
 CHECKED = 50  # steps
 CHECKS, LEAST_GAIN = 3, 0.99
-HELD_OUT = 3000  # decisions, which cost a twentieth of the steps between two checks
+HELD_OUT = 3000  # decisions at most; assumption
 READERS = 16  # sequences of what is held out
 LONGEST_AVERAGE = 0.99  # share of an average that a step leaves; assumption
 LOSS_WEIGHTS = (0.1, 0.3, 1.0)  # duration, speed, turn: the turns matter most; assumption
