@@ -197,7 +197,7 @@ class ImuAxes:
         if self.sums.max() <= CONTRADICTION:
             return None
         cause = CAUSES[1 + int(self.sums.argmax())]
-        return f"the IMU contradicts the legs that stand; {cause}"
+        return f"the IMU contradicts the legs that stand: {cause}"
 
     def _push(self, one: int, two: int, angles: list[float], sent: Array) -> bool:
         """Whether both knees push their legs longer."""

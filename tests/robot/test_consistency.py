@@ -85,7 +85,7 @@ def test_the_imus_axes_are_compared_with_legs_that_stand(
         assert axes.sums.max() == 0.0
     else:
         assert found is not None
-        assert found.startswith("the IMU contradicts the legs that stand; ")
+        assert found.startswith("the IMU contradicts the legs that stand: ")
         assert says in found
 
 
