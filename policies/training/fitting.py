@@ -22,7 +22,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from tqdm import tqdm
 
-from pixelgait.policies.high_level import HighLevelNetwork
+from pixelgait.policies.high_level import MIRRORED, MIRRORED_GOAL, HighLevelNetwork
 from pixelgait.policies.training.demonstrations import Demonstrations, Frames, load_once
 from pixelgait.policies.training.plan import DAggerConfig, DeviceName
 from pixelgait.robot.control.controller import LONGEST_STEPS, SHORTEST_STEPS
@@ -233,7 +233,7 @@ def _fit(
     progress: Callable[[float], object],
 ) -> float:
     """`fit`, on the device that the network is on."""
-    whole = lessons.seen.dtype == torch.uint8
+    whole = _whole(lessons)
     encoder = {id(parameter) for parameter in high_level.encoder.parameters()}
     parameters = [p for p in high_level.parameters() if whole or id(p) not in encoder]
     steps = config.steps if whole else HEAD_STEPS * config.steps
@@ -363,7 +363,7 @@ def _gradients(
 def _sizes(high_level: HighLevelNetwork, lessons: Lessons, config: DAggerConfig) -> list[int]:
     """Sequences, or without memory images, of the parts of a batch; small ones are one part."""
     count = max(1, config.batch // config.unrolled) if high_level.memory else config.batch
-    small = config.batch < PARTED or count == 1 or lessons.seen.dtype != torch.uint8
+    small = config.batch < PARTED or count == 1 or not _whole(lessons)
     return [count] if small else [count - count // 2, count // 2]
 
 
@@ -376,11 +376,34 @@ def _losses(
 ) -> Iterator[Tensor]:
     """Mean loss of one part after another, endlessly; recolours a sequence's images alike."""
     drawn = (lessons[which] for which in indices)
-    if config.recolour and lessons.seen.dtype == torch.uint8:
+    if config.recolour and _whole(lessons):
         drawn = (replace(each, seen=recoloured(each.seen, rng)) for each in drawn)
     device = next(high_level.parameters()).device
-    pairs = _outputs(high_level, (each.to(device) for each in drawn))
+    drawn = (each.to(device) for each in drawn)
+    one_view = high_level.mirror and not high_level.encoder.odd and _whole(lessons)
+    if one_view:
+        drawn = map(half_mirrored, drawn)
+    pairs = _outputs(high_level, drawn, one_view)
     return (_loss(out, each, config.huber) for out, each in pairs)
+
+
+def _whole(lessons: Lessons) -> bool:
+    """Whether what is seen are images, not features."""
+    return bool(lessons.seen.dtype == torch.uint8)
+
+
+def half_mirrored(drawn: Lessons) -> Lessons:
+    """Decisions (n, B), of which every second sequence is seen in the mirror.
+
+    The policy is the mean of what it decides of an image and of its mirror image. The error of a
+    mean is at most the mean of both errors (Jensen), so it is enough to learn from one of them: a
+    step costs half as much.
+    """
+    seen, goals, latents = drawn.seen.clone(), drawn.goals.clone(), drawn.latents.clone()
+    seen[:, 1::2] = seen[:, 1::2].flip(-2)
+    goals[:, 1::2] *= torch.tensor(MIRRORED_GOAL)
+    latents[:, 1::2] *= torch.tensor(MIRRORED[1:])
+    return Lessons(seen, goals, latents, drawn.starts)
 
 
 def _single(learned: Tensor, size: int, rng: torch.Generator) -> Iterator[Tensor]:
@@ -425,9 +448,11 @@ def recoloured(images: Tensor, rng: torch.Generator) -> Tensor:
 
 
 def _outputs(
-    high_level: HighLevelNetwork, decisions: Iterator[Lessons]
+    high_level: HighLevelNetwork, decisions: Iterator[Lessons], one_view: bool = False
 ) -> Iterator[tuple[Tensor, Lessons]]:
     """Outputs (B, 3) for batches of decisions (unrolled, readers), each with its flattened batch.
+
+    With `one_view` those of the image alone, else with `mirror` the mean over both views.
 
     With a memory the decisions of a reader are a sequence. It begins with the recurrent state the
     previous one ended with, detached; the state is zero at the start of an episode.
@@ -435,7 +460,10 @@ def _outputs(
     memory, state = high_level.memory, None
     for drawn in decisions:
         flat = drawn.flattened()
-        views = list(_views(high_level, flat.seen).unbind(1))
+        if one_view:
+            views = [high_level.encoder(flat.seen)[0]]
+        else:
+            views = list(_views(high_level, flat.seen).unbind(1))
         x = torch.stack(high_level.with_goal(views, flat.goals))  # (views, decisions, F)
         if memory is not None:
             shape = (len(views), *drawn.starts.shape)
@@ -446,7 +474,8 @@ def _outputs(
             states = memory.unrolled(inputs.flatten(1, 2), fresh, state)
             state = states[-1].detach()
             x = memory.read(states).unflatten(1, (len(views), -1)).transpose(0, 1).flatten(1, 2)
-        yield high_level.outputs(list(high_level.head(x))), flat
+        heads = list(high_level.head(x))
+        yield heads[0] if one_view else high_level.outputs(heads), flat
 
 
 def _views(high_level: HighLevelNetwork, seen: Tensor) -> Tensor:
