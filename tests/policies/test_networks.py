@@ -15,6 +15,7 @@ from pixelgait.policies.encoders.iap.kernels import RELU_EPSILON
 from pixelgait.policies.encoders.iap.patches import patches
 from pixelgait.policies.encoders.strided import StridedEncoder
 from pixelgait.policies.high_level import (
+    MIRRORED,
     Architecture,
     HighLevelNetwork,
     flat_weights,
@@ -28,6 +29,7 @@ from pixelgait.policies.training.fitting import (
     Lessons,
     find_device,
     fit,
+    half_mirrored,
     has_gradient,
     recoloured,
 )
@@ -255,7 +257,7 @@ def test_weights_do_not_depend_on_the_number_of_threads(encoder: str, memory: st
 
 def test_every_weight_takes_its_own_step_downhill() -> None:
     """Adam's first step is against the sign of the gradient; convolutions may lay theirs out."""
-    high_level = make_high_level(Architecture("strided:height=16,width=16", mirror=True), seed=0)
+    high_level = make_high_level(Architecture("strided:height=16,width=16"), seed=0)
     image = random_images(16, count=1)
     views, _ = high_level.views(image)
     heads, _ = high_level.heads(views, torch.zeros(1, 2), torch.zeros(1, 0))
@@ -271,6 +273,26 @@ def test_every_weight_takes_its_own_step_downhill() -> None:
     moved = np.sign(flat_weights(high_level) - before)
     np.testing.assert_array_equal(moved[clear], np.sign(downhill[clear]))
     assert clear.sum() > 1000
+
+
+@torch.no_grad()
+def test_a_mirrored_sequence_has_the_errors_of_the_other_view() -> None:
+    """Of the two views a step learns from one: of every second sequence from the mirror image."""
+    high_level = make_high_level(
+        Architecture("strided:height=16,width=16,channels=1", mirror=True, goal=True), seed=0
+    )
+    images = random_images(16, count=6)[..., :1].reshape(3, 2, 16, 16, 1)
+    goals, latents = torch.rand(3, 2, 2), torch.rand(3, 2, 2)
+    shown = half_mirrored(Lessons(images, goals, latents, torch.zeros(3, 2, dtype=torch.bool)))
+    views, _ = high_level.views(images.flatten(0, 1))
+    heads, _ = high_level.heads(views, goals.flatten(0, 1), torch.zeros(6, 0))
+    others = heads[1] * torch.tensor(MIRRORED)  # in the world as it is
+    alone = high_level.encoder(shown.seen.flatten(0, 1))[0]
+    (one,) = high_level.with_goal([alone], shown.goals.flatten(0, 1))
+    error = high_level.head(one)[:, 1:] - shown.latents.flatten(0, 1)
+    wanted = latents.flatten(0, 1)
+    torch.testing.assert_close(error[::2], heads[0][::2, 1:] - wanted[::2])
+    torch.testing.assert_close(error[1::2].abs(), (others[1::2, 1:] - wanted[1::2]).abs())
 
 
 @pytest.mark.parametrize("memory", ["", "gru:4"])

@@ -29,8 +29,8 @@ class SpeedConfig:
     seeds: Count = 10
     """Seeds of every lesson, from 0 on."""
     lessons: tuple[str, ...] = tuple(LESSONS)
-    """Lessons: walk from zero, follow from zero, each also in MuJoCo, iap, and follow on another
-    robot from the A1's weights. All by default."""
+    """Lessons: walk from zero, follow from zero, each also in MuJoCo, iap, rover, navigator, and
+    follow on another robot from the A1's weights. All by default."""
     workers: Annotated[tuple[int, ...], Range(1, 256)] = (1, 2, 4)
     """Numbers of workers to compare by episodes/s; may be empty."""
     episodes: Annotated[int, Range(FEWEST_EPISODES, 10**6)] = 200
