@@ -382,7 +382,7 @@ def _losses(
     drawn = (each.to(device) for each in drawn)
     one_view = high_level.mirror and not high_level.encoder.odd and _whole(lessons)
     if one_view:
-        drawn = map(half_mirrored, drawn)
+        drawn = (half_mirrored(each) for each in drawn)
     pairs = _outputs(high_level, drawn, one_view)
     return (_loss(out, each, config.huber) for out, each in pairs)
 

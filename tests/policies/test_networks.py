@@ -304,7 +304,7 @@ def test_steps_end_when_the_loss_held_out_no_longer_falls(
     fit(
         make_high_level(Architecture("strided:height=16,width=16,channels=1", memory=memory), 0),
         lessons_of_noise(60),
-        DAggerConfig(steps=220, batch=16, unrolled=8, rate=1e-6, held_out=held_out),
+        DAggerConfig(steps=220, batch=16, unrolled=8, rate=1e-9, held_out=held_out),
         seed=0,
         progress=done.append,
     )
