@@ -82,44 +82,34 @@ def cast(
                 waiting += 1
         for at in range(waiting):
             k = queue[at]
-            top, bottom, left, right = bounds[k]
-            window = depth[i, top:bottom, left:right]
-            if _hidden(window, nearest[at]):
+            box, window, name = boxes[i, k], bounds[k], np.int32(k)
+            if _hidden(depth[i], window, nearest[at]):
                 continue
-            names = shapes[i, top:bottom, left:right]
             if fields[k, 1] > 0.0:
+                field = fields[k]
                 _draw_field(
-                    boxes[i, k],
-                    fields[k],
+                    box,
+                    field,
                     heights,
                     eye,
                     ax,
                     focals[i],
-                    us[left:right],
-                    vs[top:bottom],
+                    us,
+                    vs,
                     window,
-                    names,
-                    np.int32(k),
+                    depth[i],
+                    shapes[i],
+                    name,
                 )
             else:
-                _draw(
-                    boxes[i, k],
-                    eye,
-                    ax,
-                    focals[i],
-                    us[left:right],
-                    vs[top:bottom],
-                    window,
-                    names,
-                    np.int32(k),
-                )
+                _draw(box, eye, ax, focals[i], us, vs, window, depth[i], shapes[i], name)
 
 
 @compiled
-def _hidden(window: Floats, near: np.float32) -> bool:
-    """Whether all of a window is nearer than a depth."""
-    for row in range(window.shape[0]):
-        line, beyond = window[row], 0
+def _hidden(depth: Floats, window: NDArray[np.int64], near: np.float32) -> bool:
+    """Whether all of a window (4,) of an image is nearer than a depth."""
+    for row in range(window[0], window[1]):
+        line, beyond = depth[row, window[2] : window[3]], 0
         for i in range(len(line)):
             beyond |= line[i] > near
         if beyond:
@@ -219,11 +209,12 @@ def _draw(
     focal: np.float32,
     us: Floats,
     vs: Floats,
+    window: NDArray[np.int64],
     depth: Floats,
     shapes: NDArray[np.int32],
     name: np.int32,
 ) -> None:
-    """A solid box into a window of an image."""
+    """A solid box into a window (4,) of an image; rows of a window are contiguous."""
     cos, sin, step = box[6], box[7], ONE / focal
     x, y, z = box[0] - eye[0], box[1] - eye[1], box[2] - eye[2]
     x, y = cos * x + sin * y, cos * y - sin * x
@@ -231,13 +222,14 @@ def _draw(
     rx, ry, rz = _in_box_frame(box, axes[1])
     ux, uy, uz = _in_box_frame(box, axes[2])
     rx, ry, rz, ux, uy, uz = rx * step, ry * step, rz * step, ux * step, uy * step, uz * step
-    for row in range(depth.shape[0]):
+    left, right = window[2], window[3]
+    for row in range(window[0], window[1]):
         v = vs[row]
         _draw_row(
-            depth[row],
-            shapes[row],
+            depth[row, left:right],
+            shapes[row, left:right],
             name,
-            us,
+            us[left:right],
             x,
             y,
             z,
@@ -307,11 +299,12 @@ def _draw_field(
     focal: np.float32,
     us: Floats,
     vs: Floats,
+    window: NDArray[np.int64],
     depth: Floats,
     shapes: NDArray[np.int32],
     name: np.int32,
 ) -> None:
-    """A height field into a window of an image: steps along each ray, then halvings."""
+    """A height field into a window (4,) of an image: steps along each ray, then halvings."""
     cos, sin, step = box[6], box[7], ONE / focal
     ex, ey, ez = box[0] - eye[0], box[1] - eye[1], box[2] - eye[2]
     middle = cos * ex + sin * ey, cos * ey - sin * ex, ez
@@ -320,9 +313,9 @@ def _draw_field(
         _in_box_frame(box, axes[1]),
         _in_box_frame(box, axes[2]),
     )
-    for row in range(depth.shape[0]):
+    for row in range(window[0], window[1]):
         v = vs[row] * step
-        for column in range(depth.shape[1]):
+        for column in range(window[2], window[3]):
             u = us[column] * step
             enter, leave = ZERO, depth[row, column]
             for i in range(3):
