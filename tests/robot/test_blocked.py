@@ -43,7 +43,7 @@ def test_legs_that_hold_a_force_from_ahead_push() -> None:
     for step in range(400):
         targets = STANDING + 0.05 * np.tile((0.0, 0.0, 1.0), 4)  # bears weight
         if step > 200:
-            targets[1::3] -= A1.swing_sign * 0.05  # backwards, 5 Nm a hip
+            targets[1::3] -= A1.swing_signs[0] * 0.05  # backwards, 5 Nm a hip
         pushed.append(check.pushes(reading(0.0), targets))
     assert not any(pushed[:200])
     assert any(pushed[200:])
