@@ -72,6 +72,9 @@ CAUSES = [
 TILTED_RAD = 0.2  # 0.08, 0.31
 # An IMU's rate that stays exactly the same for so long, while the orientation turns by more.
 SAME_S, TURNED_RAD = 0.25, 0.05
+# And by more than this in the same time: gyroscopes that give 0 for slow turns, or coarse steps,
+# say the same for minutes while the heading drifts. Assumption.
+LEAST_RAD_PER_S = 0.02
 
 
 class Motion(NamedTuple):
@@ -282,7 +285,7 @@ class RateConsistency:
         ax, ay, az, aw = product(inverse((x, y, z, w)), (qx, qy, qz, qw))
         sign = 2.0 if aw >= 0.0 else -2.0
         turned = math.dist((sign * ax, sign * ay, sign * az), [each * same_s for each in rate])
-        if turned <= TURNED_RAD:
+        if turned <= max(TURNED_RAD, LEAST_RAD_PER_S * same_s):
             return None
         return f"the IMU's rate is the same for {same_s:.2f} s while it turns by {turned:.2f} rad"
 

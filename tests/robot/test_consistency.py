@@ -114,6 +114,16 @@ def test_a_rate_may_stay_the_same_if_it_is_true() -> None:
     assert "the IMU's rate is the same for " in str(next(each for each in said if each))
 
 
+def test_a_heading_may_drift_by_less_than_a_gyroscope_shows() -> None:
+    """A robot stands for two minutes; its IMU gives 0 for slow turns."""
+    check = RateConsistency()
+    for time_s in np.arange(0.0, 120.0, 0.05):
+        half_rad = math.radians(0.1) * time_s / 2.0
+        orientation = np.array((0.0, 0.0, math.sin(half_rad), math.cos(half_rad)))
+        reading = Reading(time_s, np.zeros(12), np.zeros(12), orientation, np.zeros(3), no_image)
+        assert check.judge(reading) is None
+
+
 def test_joints_are_compared_with_their_targets() -> None:
     """Legs trot: a sign, names of two legs, and a lag that is none of both."""
     wrong_names, wrong_sign = np.arange(12), np.ones(12)
