@@ -18,6 +18,7 @@ LOW_PERCENT, LITTLE_PERCENT, EMPTY_PERCENT = 20, 10, 5
 WARM_DEG_C, HOT_DEG_C, OVERHEATED_DEG_C = 70, 80, 90
 PERIOD_S = 0.1  # between two checks
 LASTING_S = 1.0  # a standing robot lies down after that: single values may be wrong; assumption
+LONE_S = 10.0  # after that also if there was one value alone: a battery may report rarely
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,8 @@ class PowerState:
 class PowerWatch:
     """Lays a robot down whose battery is empty or whose motors are too hot, and keeps it down.
 
-    `power` returns the newest state, None if the robot reports none; `enabled`, whether the robot
+    `power` returns the newest state, the same object until there is a new one, None if the robot
+    reports none; `enabled`, whether the robot
     is to be laid down. Called in the control thread; any thread may use `newest`, `unfit` and
     `warning`.
     """
@@ -56,6 +58,7 @@ class PowerWatch:
         self._operator, self._power, self._enabled = operator, power, enabled
         self.newest: PowerState | None = None
         self._checked_s, self._well_s = -math.inf, time.monotonic()
+        self._values = 0  # beyond the limits, in a row
 
     def update(self) -> None:
         """Check battery and motors; called in every control step."""
@@ -66,12 +69,15 @@ class PowerWatch:
 
     def check(self, now_s: float) -> None:
         """Check at this time [s] (monotonic)."""
-        self.newest = self._power()
+        before, self.newest = self.newest, self._power()
         stands = self._operator.state in STIFF
         reason = self._reason(stands)
         if reason is None:
-            self._well_s = now_s
-        if reason is None or not stands or now_s - self._well_s >= LASTING_S:
+            self._well_s, self._values = now_s, 0
+        elif self.newest is not before:
+            self._values += 1
+        lasting_s = LASTING_S if self._values > 1 else LONE_S
+        if reason is None or not stands or now_s - self._well_s >= lasting_s:
             self._operator.keep_down(reason)
 
     def _reason(self, stands: bool) -> str | None:

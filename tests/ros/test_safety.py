@@ -387,6 +387,16 @@ def swing(client: Client) -> float:
     return float(np.ptp([c.position for c in client.commands if c.position], axis=0).max())
 
 
+def test_a_driver_that_knows_the_voltage_alone_does_not_report_an_empty_battery() -> None:
+    from sensor_msgs.msg import BatteryState
+
+    from pixelgait.robot.ros.links.battery import power_state
+
+    assert power_state(BatteryState(voltage=28.0)).charge_percent is None
+    assert power_state(BatteryState(voltage=20.0, present=True)).charge_percent == 0.0
+    assert power_state(BatteryState(percentage=0.5)).charge_percent == 50.0
+
+
 def test_an_empty_battery_on_its_topic_lays_the_robot_down(
     processes: Processes, iap_bundle: Path, client: Client, robot: FakeRobot
 ) -> None:

@@ -30,12 +30,14 @@ class BatteryTopic:
 def power_state(message: Any) -> PowerState:
     """The battery's state in a message; NaN is what its driver does not know.
 
-    `percentage` is 0 to 1. A value above 1 is in percent, as from drivers that do not know that.
+    `percentage` is 0 to 1. A value above 1 is in percent, as from drivers that do not know that. A
+    driver that fills in the voltage alone leaves it at 0, and the battery as not present.
     """
     share, voltage_v = message.percentage, message.voltage
     percent = share * 100.0 if share <= 1.0 else share
+    known = share != 0.0 or message.present
     return PowerState(
-        percent if math.isfinite(share) and share >= 0.0 else None,
+        percent if math.isfinite(share) and share >= 0.0 and known else None,
         voltage_v if math.isfinite(voltage_v) else None,
     )
 
