@@ -155,6 +155,31 @@ def test_other_compressed_images_are_refused_by_name(
         raw_image(topic, as_message(kind, data))
 
 
+def test_a_damaged_compressed_image_is_like_a_missing_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A camera on a cable with errors: one damaged JPEG must not let a walking robot sink."""
+    from functools import partial
+
+    from pixelgait.robot.ros.links import topic_driver
+    from pixelgait.robot.ros.links.camera import raw_image
+
+    sent: list[Any] = []
+    ros2 = topic_driver.ros2
+    monkeypatch.setattr(ros2, "take", lambda _: sent.pop() if sent else None)
+    monkeypatch.setattr(ros2, "now_s", lambda _: 100.0)
+    monkeypatch.setattr(ros2, "subscribe", lambda *_: None)
+    messages = topic_driver.NewestMessages(None, {COLOUR: ros2.Image})
+    messages._convert[COLOUR] = partial(raw_image, COLOUR)
+    form = compressed(COLOUR, picture(), "jpeg", "")
+    for number, (data, new) in enumerate(((form[1], 1), (b"\xff\xd8 broken", 0), (form[1], 1))):
+        sent.append(ros2.CompressedImage(format=form[0], data=data))
+        sent[0].header.stamp.sec, sent[0].header.stamp.nanosec = 99, number
+        assert len(list(messages.take())) == new
+        warning = messages.warnings()[COLOUR]
+        assert ("cannot be decoded" in warning) == (not new)
+        assert messages.newest[COLOUR].height == SIZE
+    assert messages.received[COLOUR] == 3
+
+
 class Compressing:
     """A publisher of raw images that sends them compressed, on the topic of image_transport."""
 

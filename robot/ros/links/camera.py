@@ -69,7 +69,7 @@ class CameraTopics:
         """Fetch what has arrived, given the current joint angles (12,) [rad].
 
         Raises:
-            UserError: a message has no stamp, or a compressed one cannot be decoded.
+            UserError: a message has no stamp.
         """
         for topic, message in self._messages.take(
             lambda topic, message: self._problem(topic, message, joints)

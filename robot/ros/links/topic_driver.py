@@ -69,17 +69,20 @@ class NewestMessages:
         """Topics and messages that are new; `problem` says why a message does not count as new.
 
         Raises:
-            UserError: a message has no stamp, or cannot be converted.
+            UserError: a message has no stamp.
         """
         self._look_for_publishers()
         for topic, subscription in self._subscriptions.items():
             if (message := ros2.take(subscription)) is None:
                 continue
-            if topic in self._convert:
-                message = self._convert[topic](message)
-            self.newest[topic] = message
             self.received[topic] += 1
-            stamp_s, warning = ros2.seconds(message.header.stamp), problem(topic, message)
+            stamp_s = ros2.seconds(message.header.stamp)
+            try:
+                message = self._convert[topic](message) if topic in self._convert else message
+            except UserError as error:  # one damaged image is like one that is missing
+                warning: str | None = str(error)
+            else:
+                self.newest[topic], warning = message, problem(topic, message)
             if self._freshness[topic].arrived(
                 stamp_s, ros2.now_s(self._node), time.monotonic(), warning
             ):
