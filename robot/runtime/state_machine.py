@@ -116,12 +116,14 @@ class Operator:
     def walk(self) -> tuple[bool, str]:
         """Let the policy walk, also instead of a remote control; the robot must stand."""
         allowed = (RobotState.READY, RobotState.WALKING, RobotState.STANDING_UP)
-        return self._command(RobotState.WALKING, "walking", allowed, steered=False)
+        return self._command(RobotState.WALKING, "walking", allowed)
 
     def steer(self) -> None:
-        """Let the remote control steer a robot that walks, until `walk`; the goal is kept."""
-        if self.state is RobotState.WALKING and not self.commands.steered:
-            with self._lock:
+        """Let the remote control steer a robot that walks, until an order; the goal is kept."""
+        if self.state is not RobotState.WALKING or self.commands.steered:
+            return
+        with self._lock:
+            if self.commands.wanted is RobotState.WALKING:  # not about to stand or to lie down
                 self.commands = replace(self.commands, steered=True)
 
     def lie_down(self) -> tuple[bool, str]:
@@ -137,7 +139,11 @@ class Operator:
             self.unfit = reason
             if reason is not None and self.commands.wanted is not RobotState.LIMP:
                 self.commands = replace(
-                    self.commands, wanted=RobotState.LIMP, goal_position=None, because=reason
+                    self.commands,
+                    wanted=RobotState.LIMP,
+                    goal_position=None,
+                    because=reason,
+                    steered=False,
                 )
 
     def go_to(self, goal_position: tuple[float, float] | None) -> tuple[bool, str]:
@@ -193,7 +199,8 @@ class Operator:
                 return False, f"the robot is {self.state.value}"
             if self.unfit is not None and wanted is not RobotState.LIMP:
                 return False, self.unfit
-            self.commands = replace(before, wanted=wanted, because="ordered", **changes)
+            ordered = replace(before, wanted=wanted, because="ordered", steered=False)
+            self.commands = replace(ordered, **changes)
         return True, answer
 
 
@@ -352,6 +359,8 @@ class Operation:
         latent, before, self._commanded = inputs.latent, self._commanded, inputs.latent is not None
         if before and latent is None:
             self.controller.go_to(None)  # after a remote control the policy decides anew
+        if latent is not None and not before:
+            self._free()  # also of a manoeuvre, which would go on after the remote control
         if latent is not None:
             latent = self._slow_walk(latent, float(self.controller.phase[0]))
         elif self.needs_goal:
@@ -377,6 +386,12 @@ class Operation:
             self.cause = WALKS_ON
             self.controller.look_again()
 
+    def _free(self) -> None:
+        """A new goal, or a remote control that steers: the robot does not count as blocked."""
+        if self.blocked.manoeuvres:
+            self.cause = WALKS_ON
+        self.blocked.begin()
+
     def _set_goal(self, commands: OperatorCommands) -> Array | None:
         """Pass the goal to the controller; returns the latent command (2,) if there is none."""
         if commands.goal_position is None:
@@ -384,9 +399,7 @@ class Operation:
             return STAND
         before, self._goal_number = self._goal_number, commands.goal_number
         if self.controller.goal_position is None or self._goal_number != before:
-            if self.blocked.given_up:
-                self.cause = WALKS_ON
-            self.blocked.begin()
+            self._free()
             self.controller.go_to(np.array(commands.goal_position))
         return None
 

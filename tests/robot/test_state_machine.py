@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from unittest.mock import ANY
 
 import numpy as np
 import pytest
 
-from pixelgait.robot.control.controller import Controller, Decision
+from pixelgait.robot.control.controller import STAND, Controller, Decision
 from pixelgait.robot.control.gait import lying_pose
 from pixelgait.robot.control.low_level import LinearLowLevel
 from pixelgait.robot.errors import UserError
@@ -25,6 +26,7 @@ from pixelgait.robot.runtime.state_machine import (
     LIE_S,
     MAX_STALLS,
     REST_S,
+    WALKS_ON,
     Inputs,
     Operation,
     Operator,
@@ -63,6 +65,7 @@ class Robot:
         self.fault: str | None = None  # expected
 
     def step(self, commands: OperatorCommands, gap_s: float = CONTROL_DT_S) -> JointCommand:
+        latent = STAND if commands.steered else None  # with the sticks let go
         self.steps += 1
         reading = Reading(
             CONTROL_DT_S * self.steps,
@@ -72,7 +75,7 @@ class Robot:
             1e-3 * np.sin([self.steps, 0.0, 0.0]),
             lambda: BLACK,
         )
-        command = self.operation.step(Inputs(reading, self.ages, commands, gap_s)).command
+        command = self.operation.step(Inputs(reading, self.ages, commands, gap_s, latent)).command
         assert self.operation.supervisor.fault == self.fault
         motion = np.zeros(12)
         if command.kp.any():
@@ -429,3 +432,19 @@ def test_a_gap_counts_as_many_deadlines_as_passed(monkeypatch: pytest.MonkeyPatc
     assert rate.wait() == 33
     now_ns = 345_000_000
     assert rate.wait() == 0
+
+
+@pytest.mark.parametrize("gives_up", [False, True])
+def test_a_remote_control_ends_the_manoeuvre_of_a_blocked_robot(gives_up: bool) -> None:
+    """Handed back minutes later, the policy walks: the robot does not step back first."""
+    robot = Robot()
+    robot.run(WALK, STAND_S + 0.5)
+    blocked, steered = robot.operation.blocked, replace(WALK, steered=True)
+    blocked._steps, blocked.given_up = 200, gives_up
+    robot.step(WALK)
+    assert blocked.manoeuvres
+    robot.step(steered)
+    assert not blocked.manoeuvres
+    assert robot.operation.cause == WALKS_ON
+    robot.step(WALK)
+    assert robot.operation.controller.followed.tolist() == [0.0, 0.0]  # the policy's

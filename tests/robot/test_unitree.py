@@ -328,6 +328,11 @@ def test_a_deflected_stick_takes_over_until_an_order_to_walk() -> None:
     remote.update(sticks(buttons=WALK))
     assert not operator.commands.steered
     remote.update(sticks(ahead=0.5))
+    assert operator.stand_up()[0]
+    remote.update(sticks(ahead=0.5))  # before the next control step
+    assert not operator.commands.steered
+    assert operator.walk()[0]
+    remote.update(sticks(ahead=0.5))
     operator.emergency_stop("test")
     assert not operator.commands.steered
 
