@@ -100,7 +100,10 @@ class Robot:
     def operates(self) -> Operation:
         low_level = LinearLowLevel.from_weights(A1, np.zeros(LOW_LEVEL_WEIGHTS))
         controller = Controller(lambda *_: Decision(self.latent, 10), low_level, Supervisor(A1))
-        return Operation(controller, needs_goal=True)
+        operation = Operation(controller, needs_goal=True)
+        # This robot has no weight to judge the force of its legs by.
+        operation.blocked._push.pushes = lambda *_: False  # type: ignore[method-assign]
+        return operation
 
     def activate(self) -> Robot:
         """Stand up; walk if there is a goal."""

@@ -128,14 +128,14 @@ def test_arguments_arrive() -> None:
     found = launched(
         "sim.launch.py",
         **{"bundle": "navigator", "auto_arm": "false", "goal": "1.0 -2.5", "out": "reports"},
-        **{"scene": "rooms", "camera": "48 64", "odom_turn": "-0.1", "sim_out": "path"},
+        **{"scene": "rooms", "image": "48 64", "odom_turn": "-0.1", "sim_out": "path"},
         **{"namespace": "left", "record": "walk.mcap", "duration": "3"},
     )
     run = run_config(found)
     assert (run.bundle, run.auto_arm, run.goal) == ("navigator", False, (1.0, -2.5))
     assert (run.out, run.record, run.duration) == (Path("reports"), Path("walk.mcap"), 3.0)
     sim = sim_config(found)
-    assert (sim.scene, sim.camera, sim.odom_turn, sim.out) == (
+    assert (sim.scene, sim.image, sim.odom_turn, sim.out) == (
         "rooms",
         (48, 64),
         -0.1,

@@ -193,7 +193,7 @@ def test_a_robot_that_dies_damps_the_controller(processes: Processes, iap_bundle
 
 
 FAULTS = [
-    (0, "encoding", "yuv422", "'yuv422' is not supported"),
+    (0, "encoding", "bayer_rggb8", "'bayer_rggb8' is not supported"),
     (0, "roll", 1.5, "tilted by 1.50 rad"),  # must not be forgotten when walking begins
     (50, "roll", 1.5, "tilted by 1.50 rad"),
     (WALKING, "roll", 1.5, "tilted by 1.50 rad"),

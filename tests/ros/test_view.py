@@ -68,7 +68,7 @@ def test_a_damped_robot_a_plain_camera_and_a_bad_message(
     entries: list[Entry] = []
     listener = Listener(entries.extend, load_bundle(cnn_bundle), client.context)
     commands = client.node.create_publisher(ros2.JointState, ros2.JOINT_COMMAND, ros2.COMMAND_QOS)
-    robot.encoding = "yuv422"
+    robot.encoding = "bayer_rggb8"
 
     def until(path: str, since: int) -> list[Entry]:
         deadline = time.monotonic() + DISCOVERY_S
@@ -85,7 +85,9 @@ def test_a_damped_robot_a_plain_camera_and_a_bad_message(
     line = until("log", 0)[0]
     assert isinstance(line, Line)
     assert line.level == "ERROR"
-    assert line.text.startswith("camera/color/image_raw: camera encoding 'yuv422' is not supported")
+    assert line.text.startswith(
+        "camera/color/image_raw: camera encoding 'bayer_rggb8' is not supported"
+    )
     robot.encoding = "rgb8"
     picture = until("camera", len(entries))[0]
     assert isinstance(picture, Picture)
