@@ -33,14 +33,13 @@ from pixelgait.policies.training.demonstrations import (
 from pixelgait.policies.training.fitting import fit_to, has_gradient
 from pixelgait.policies.training.plan import TRIAL_COURSES, DAggerConfig, Plan
 from pixelgait.policies.training.rollouts import (
-    GLIDING_AT_ONCE,
     Figures,
     Job,
     Progress,
     RolloutWorker,
     Validation,
     counted,
-    shares,
+    gliding_together,
     summary,
     this_worker,
 )
@@ -149,7 +148,7 @@ class DAgger:
         jobs = [  # in turn, each student leads on its courses
             Courses(leader, seeds, difficulty)
             for i, leader in enumerate(leaders)
-            for seeds in shares(chosen[i :: len(leaders)], GLIDING_AT_ONCE)
+            for seeds in gliding_together(self.plan, chosen[i :: len(leaders)])
         ]
         collected = self.pool.imap(collect, jobs, f"round {self.round}: demonstrations")
         done = counted(collected, len(jobs), progress, 0.0, COLLECTED)

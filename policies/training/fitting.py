@@ -363,7 +363,7 @@ def _gradients(
 def _sizes(high_level: HighLevelNetwork, lessons: Lessons, config: DAggerConfig) -> list[int]:
     """Sequences, or without memory images, of the parts of a batch; small ones are one part."""
     count = max(1, config.batch // config.unrolled) if high_level.memory else config.batch
-    small = config.batch < PARTED or count == 1 or not _whole(lessons)
+    small = config.batch < PARTED or count < 4 or not _whole(lessons)
     return [count] if small else [count - count // 2, count // 2]
 
 
@@ -380,7 +380,8 @@ def _losses(
         drawn = (replace(each, seen=recoloured(each.seen, rng)) for each in drawn)
     device = next(high_level.parameters()).device
     drawn = (each.to(device) for each in drawn)
-    one_view = high_level.mirror and not high_level.encoder.odd and _whole(lessons)
+    single = _sizes(high_level, lessons, config) == [1]  # no second one to mirror
+    one_view = high_level.mirror and not (high_level.encoder.odd or single) and _whole(lessons)
     if one_view:
         drawn = (half_mirrored(each) for each in drawn)
     pairs = _outputs(high_level, drawn, one_view)

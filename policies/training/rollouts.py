@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -40,7 +41,7 @@ from pixelgait.sim.tasks.gliding import Glide, HighLevels, Look, glide_episodes
 from pixelgait.sim.tasks.navigate import AHEAD, navigation_task
 from pixelgait.sim.tasks.task import Task
 from pixelgait.sim.workers.process_pool import Pool
-from pixelgait.sim.world.scene import Scene
+from pixelgait.sim.world.scene import Mesh, Scene
 from pixelgait.sim.world.seeds import FIRST_EVALUATION_SEED, VALIDATION
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ Figures = dict[str, float]
 Progress = Callable[[float], object]  # is called with the share done of an iteration
 Result = TypeVar("Result")
 MOST_AT_ONCE = 64  # candidates in a batch: more gain nothing, and a worker that dies loses them
-GLIDING_AT_ONCE = 20  # robots that decide together; assumption
+GLIDING_AT_ONCE = 20  # robots that decide together, where there are no meshes; assumption
 FIRST_WALK_STEPS = 1000
 # Each has its own push at the start.
 FIRST_WALKS = range(FIRST_EVALUATION_SEED, FIRST_EVALUATION_SEED + 10)
@@ -165,7 +166,7 @@ class RolloutWorker:
         set_weights(self.high_level, job.weights)
         return [
             episode
-            for seeds in shares(job.seeds, GLIDING_AT_ONCE)
+            for seeds in gliding_together(self.plan, job.seeds)
             for episode in self.glide(self.decide, seeds, job.difficulty)
         ]
 
@@ -244,6 +245,19 @@ def shares(items: Sequence[Result], size: int) -> list[Sequence[Result]]:
     return [items[i : i + size] for i in range(0, len(items), size)]
 
 
+def gliding_together(plan: Plan, seeds: Sequence[int]) -> list[Sequence[int]]:
+    """The seeds in order, in groups of robots that decide together.
+
+    Where there are meshes each robot is alone: a copy of a house takes 1 kB for every triangle.
+    """
+    return shares(seeds, 1 if _has_meshes(plan.scene, plan.difficulty) else GLIDING_AT_ONCE)
+
+
+@cache
+def _has_meshes(scene: str, difficulty: float) -> bool:
+    return any(isinstance(shape, Mesh) for shape in make_scene(scene, difficulty).fixed)
+
+
 def evaluate(
     pool: Pool, plan: Plan, jobs: Sequence[Job], label: str, progress: Progress | None = None
 ) -> list[list[Episode]]:
@@ -278,7 +292,7 @@ class Validation:
         """Figures of weights (n,)."""
         difficulty = self.plan.difficulty
         seeds = VALIDATION[: self.episodes]
-        groups = shares(seeds, GLIDING_AT_ONCE if self.plan.glides else 1)
+        groups = gliding_together(self.plan, seeds) if self.plan.glides else shares(seeds, 1)
         jobs = [Job(weights, normaliser, group, self.steps, difficulty) for group in groups]
         ran = evaluate(self.pool, self.plan, jobs, "validation")
         episodes = [episode for each in ran for episode in each]

@@ -57,6 +57,7 @@ NOSE_HALF_M = 0.1  # half its width, from the A1's URDF
 STEP_ASIDE_M = 0.05  # lateral motion of the feet of `walk`; measured: 0.036 to 0.062
 POST_M = 0.05  # assumption: distance of the points on the outline, the narrowest obstacle
 SAMPLED_M, SAMPLED_REACH_M = 0.05, 16.0  # grid of a ground that is known point by point
+SAMPLED_ANEW_M = 10.0  # so far from its middle; the longest decision takes a robot 5 m further
 
 
 class Poses:
@@ -80,6 +81,7 @@ class KinematicBody:
 
     seed: int  # of this episode
     around: Surroundings  # of this episode
+    middle_m: tuple[float, float]  # x, y about which what is known point by point is sampled
 
     def __init__(
         self,
@@ -117,9 +119,10 @@ class KinematicBody:
         self.seed = seed
         start = self._scene.reset(Stream.LAYOUT.rng(seed))
         obstacles = self.scene, self.layout, self.spec.stand_height_m
+        self.middle_m = start.x, start.y
         self.around = surroundings(
             self._outline,
-            _ground(self.scene, start),
+            _ground(self.scene, self.middle_m),
             obstacle_boxes(*obstacles),
             moving_obstacles(*obstacles),
         )
@@ -219,6 +222,17 @@ class KinematicBody:
     def follow(self, latent: Array) -> None:
         """One control step (10 ms) under a latent command (2,); obstacles stop it."""
         follow(self.robot, *commanded(latent), self.around, self.trunk)
+        self.sample_anew()
+
+    def sample_anew(self) -> bool:
+        """Sample what is known point by point about a robot that nears the edge; whether it did."""
+        robot = self.robot[0]
+        x, y = self.middle_m
+        if max(abs(robot.x - x), abs(robot.y - y)) < SAMPLED_ANEW_M:
+            return False
+        self.middle_m = float(robot.x), float(robot.y)
+        self.around = self.around._replace(ground=_ground(self.scene, self.middle_m))
+        return True
 
     def on_ground(self) -> bool:
         """Whether all feet are on ground."""
@@ -232,15 +246,16 @@ def _drawn(scene: Scene) -> CastScene | PyBulletScene:
     return CastScene(scene)
 
 
-def _ground(scene: Scene, start: Pose) -> Ground:
+def _ground(scene: Scene, middle_m: tuple[float, float]) -> Ground:
     """Ground of a scene's layout; one that is known point by point is sampled on a grid."""
     ground = scene.ground()
     if ground is not None:
         return ground
     steps = np.arange(-SAMPLED_REACH_M, SAMPLED_REACH_M + SAMPLED_M / 2, SAMPLED_M).tolist()
-    points = ((start.x + x, start.y + y) for x in steps for y in steps)
-    heights = [scene.ground_m(x, y) for x, y in points]
+    x, y = middle_m
+    points = ((x + ahead, y + aside) for ahead in steps for aside in steps)
+    heights = [scene.ground_m(*point) for point in points]
     grid = np.array([np.nan if h is None else h for h in heights]).reshape(len(steps), -1)
-    x0, y0 = start.x - SAMPLED_REACH_M, start.y - SAMPLED_REACH_M
-    edges = x0, start.x + SAMPLED_REACH_M, y0, start.y + SAMPLED_REACH_M, 0.0
-    return make_ground([edges], grid, (start.x, start.y, 1.0, SAMPLED_M))
+    reach = SAMPLED_REACH_M
+    edges = x - reach, x + reach, y - reach, y + reach, 0.0
+    return make_ground([edges], grid, (x, y, 1.0, SAMPLED_M))

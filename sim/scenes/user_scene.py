@@ -15,6 +15,7 @@ from typing import get_args
 import numpy as np
 
 from pixelgait.robot.errors import UserError
+from pixelgait.sim.world.ground import Ground
 from pixelgait.sim.world.meshes import is_picture, is_rewritten, obj_corners, rewritten
 from pixelgait.sim.world.obstacles import box_at, box_at_start, has_support
 from pixelgait.sim.world.scene import Box, HeightField, Layout, Mesh, Pose, Scene, Shape
@@ -148,6 +149,13 @@ def _layout_problems(scene: Scene, layout: Layout) -> Iterator[str]:
 def _start_problems(scene: Scene, layout: Layout) -> Iterator[str]:
     """Mistakes in where a robot starts and where it has to go."""
     x, y, z = layout.start.x, layout.start.y, layout.start.z
+    ground = scene.ground() if callable(scene.ground) else scene.ground
+    if not isinstance(ground, Ground | None) or not callable(scene.ground):
+        yield (
+            f"ground is a {type(ground).__name__}, expected a method that returns "
+            "make_ground(...), or another name"
+        )
+        return
     ground_m, progress_m = scene.ground_m(x, y), scene.progress_m(x, y)
     yield from _not_finite(progress_m, f"progress_m({x:g}, {y:g})")
     if ground_m is None:

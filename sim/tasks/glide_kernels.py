@@ -15,6 +15,7 @@ from pixelgait.sim.tasks import judging
 from pixelgait.sim.tasks.task import FALLEN_HEIGHT_M
 from pixelgait.sim.world.compiled import compiled
 from pixelgait.sim.world.ground_kernels import ground_m
+from pixelgait.sim.world.map_kernels import distance_at
 from pixelgait.sim.world.traversability import CELL_M
 
 SAMPLE_STEPS = 10  # every tenth place is logged
@@ -78,7 +79,9 @@ def advance(
         follow(robot, speed, yaw_rate, around, trunk)
         ground = ground_m(around.ground, r.x, r.y)
         fallen = math.isnan(ground) or r.z - ground < FALLEN_HEIGHT_M
-        progress = r.x if distances.size == 0 else -distance_m(distances, corner_m, r.x, r.y)
+        progress = r.x
+        if distances.size:
+            progress = -distance_at(distances, corner_m[0], corner_m[1], CELL_M, r.x, r.y)
         touching = r.stopped or r.run_into
         judge(episode, places, progress, r.x, r.y, touching, fallen)
         e.over = e.over or not r.on_ground
@@ -87,17 +90,3 @@ def advance(
             t.contacts += not t.touching
             t.contact_s += CONTROL_DT_S
         t.touching = touching
-
-
-@compiled
-def distance_m(distances: Array, corner_m: tuple[float, float], x: float, y: float) -> float:
-    """Length of the path from a point [m]; see `TraversabilityMap.geodesic_distance`."""
-    rows, columns = distances.shape
-    row = min(max((y - corner_m[1]) / CELL_M - 0.5, 0.0), rows - 1.0)
-    column = min(max((x - corner_m[0]) / CELL_M - 0.5, 0.0), columns - 1.0)
-    i, j = min(int(row), rows - 2), min(int(column), columns - 2)
-    u, v = row - i, column - j
-    near = (1 - v) * distances[i, j] + v * distances[i, j + 1]
-    far = (1 - v) * distances[i + 1, j] + v * distances[i + 1, j + 1]
-    distance: float = (1 - u) * near + u * far
-    return distance

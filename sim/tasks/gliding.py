@@ -104,6 +104,8 @@ class Glide:
 
     def _advance(self, speed: float, yaw_rate: float, steps: int) -> None:
         body, task = self.body, self.task
+        if body.sample_anew():
+            self._map = _map_of(body)
         advance(
             body.robot,
             task.episode,
@@ -171,13 +173,13 @@ def _map_of(body: KinematicBody) -> tuple[Array, tuple[float, float]]:
     A scene's own `progress_m` is sampled.
     """
     scene: Any = body.scene
-    while isinstance(scene, SceneWrapper):
+    while type(scene).progress_m is SceneWrapper.progress_m:
         scene = scene.scene
-    if isinstance(scene, Indoor):
+    if type(scene).progress_m is Indoor.progress_m:
         return scene.distances, scene.map.corner_m
     if type(scene).progress_m is Scene.progress_m:
         return NO_MAP
-    start, cells = body.layout.start, round(2.0 * SAMPLED_REACH_M / CELL_M)
-    corner_m = start.x - SAMPLED_REACH_M, start.y - SAMPLED_REACH_M
+    (x, y), cells = body.middle_m, round(2.0 * SAMPLED_REACH_M / CELL_M)
+    corner_m = x - SAMPLED_REACH_M, y - SAMPLED_REACH_M
     xs, ys = ((low + (np.arange(cells) + 0.5) * CELL_M).tolist() for low in corner_m)
     return np.array([[-scene.progress_m(x, y) for x in xs] for y in ys]), corner_m

@@ -40,7 +40,7 @@ def _used(kernel: FunctionType) -> list[tuple[str, object]]:
     used: list[tuple[str, object]] = []
     for name in kernel.__code__.co_names:
         value = kernel.__globals__.get(name)
-        if isinstance(value, bool | int | float | str | tuple):
+        if isinstance(value, bool | int | float | str | tuple | np.generic):
             used.append((name, value))
         elif isinstance(value, np.ndarray):
             used.append((name, value.tobytes()))

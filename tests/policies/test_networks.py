@@ -32,6 +32,7 @@ from pixelgait.policies.training.fitting import (
     half_mirrored,
     has_gradient,
     recoloured,
+    turn_error,
 )
 from pixelgait.policies.training.plan import DAggerConfig
 from pixelgait.robot.control.low_level import LOW_LEVEL_WEIGHTS
@@ -293,6 +294,30 @@ def test_a_mirrored_sequence_has_the_errors_of_the_other_view() -> None:
     wanted = latents.flatten(0, 1)
     torch.testing.assert_close(error[::2], heads[0][::2, 1:] - wanted[::2])
     torch.testing.assert_close(error[1::2].abs(), (others[1::2, 1:] - wanted[1::2]).abs())
+
+
+@pytest.mark.parametrize("unrolled", [8, 4])
+def test_both_views_learn_from_batches_of_one_or_two_sequences(unrolled: int) -> None:
+    """All robots turn to the left where the left half is white."""
+    architecture = "strided:height=16,width=16,channels=1"
+    high_level = make_high_level(Architecture(architecture, mirror=True, memory="gru:4"), seed=0)
+    images = torch.zeros(80, 16, 16, 1, dtype=torch.uint8)
+    images[:, :, :8] = 255
+    latents, starts = torch.tensor([[1.0, 0.8]]).expand(80, 2), torch.arange(80) % 8 == 0
+    lessons = Lessons(images, torch.zeros(80, 2), latents, starts)
+    fit(high_level, lessons, DAggerConfig(steps=100, batch=8, unrolled=unrolled), seed=1)
+    assert turn_error(high_level, lessons) < 0.03
+
+
+def test_large_batches_of_two_sequences_mirror_one() -> None:
+    architecture = "strided:height=16,width=16,channels=1"
+    high_level = make_high_level(Architecture(architecture, mirror=True, memory="gru:4"), seed=0)
+    images = torch.zeros(256, 16, 16, 1, dtype=torch.uint8)
+    images[:, :, :8] = 255
+    latents, starts = torch.tensor([[1.0, 0.8]]).expand(256, 2), torch.arange(256) % 128 == 0
+    lessons = Lessons(images, torch.zeros(256, 2), latents, starts)
+    fit(high_level, lessons, DAggerConfig(steps=40, unrolled=128), seed=1)
+    assert turn_error(high_level, lessons) < 0.1
 
 
 @pytest.mark.parametrize("memory", ["", "gru:4"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ from pixelgait.sim.tasks.episode import Episode
 from pixelgait.sim.tasks.gliding import Glide, Look, glide_episode, glide_episodes
 from pixelgait.sim.tasks.navigate import Forward, navigation_task
 from pixelgait.sim.tasks.teacher import Teacher
-from pixelgait.sim.world.scene import Box, Layout, Plane, Pose, Scene
+from pixelgait.sim.world.scene import Box, Layout, Plane, Pose, Scene, SceneWrapper
 
 SEEDS = range(4)
 STEPS = 1500
@@ -95,6 +95,58 @@ def test_a_gliding_robot_uses_the_ground_and_progress_of_a_user_scene() -> None:
     aside = glide_episode(lambda *_: turning, body, Forward(2000), 0)
     assert aside.fell
     assert 0.6 < abs(float(aside.path[-1, 1])) < 1.0  # with its feet, not its middle, on the edge
+
+
+class Path(Scene):
+    """A path without an end, known point by point; progress is twice the way."""
+
+    name = "path"
+    fixed = (Plane(),)
+
+    def layout(self, rng: np.random.Generator) -> Layout:
+        return Layout(Pose(0.0, 0.0, 0.0))
+
+    def ground_m(self, x: float, y: float) -> float | None:
+        return 0.0 if abs(y) < 4.0 else None
+
+    def progress_m(self, x: float, y: float) -> float:
+        return 2.0 * x
+
+
+class Backwards(SceneWrapper):
+    """A user's wrapper with a progress of its own."""
+
+    name = "backwards"
+
+    def __init__(self, scene: Scene) -> None:
+        self.scene, self.fixed = scene, scene.fixed
+
+    def layout(self, rng: np.random.Generator) -> Layout:
+        return self._laid_out(rng)
+
+    def progress_m(self, x: float, y: float) -> float:
+        return -x
+
+
+def test_ground_and_progress_of_a_user_scene_do_not_end() -> None:
+    body = KinematicBody(A1, Path(), camera=Camera(A1.camera, 8, 6, "depth"))
+    heading = Decision(latent_for(0.6, 0.0), 100)
+
+    def straight(*_: object) -> Decision:
+        return replace(heading, latent=latent_for(0.6, -body.heading_rad()))
+
+    episode = glide_episode(straight, body, Forward(4000), 0)
+    assert not episode.fell
+    assert episode.path[-1, 0] > 17.0
+    assert episode.distance_m == pytest.approx(2.0 * float(episode.path[-1, 0]), abs=0.01)
+
+
+def test_a_wrapper_may_have_a_progress_of_its_own() -> None:
+    body = KinematicBody(A1, Backwards(Path()), camera=Camera(A1.camera, 8, 6, "depth"))
+    straight = Decision(latent_for(0.6, 0.0), 20)
+    episode = glide_episode(lambda *_: straight, body, Forward(300), 0)
+    assert episode.distance_m == pytest.approx(-float(episode.path[-1, 0]), abs=0.01)
+    assert episode.return_m == pytest.approx(episode.distance_m, abs=0.1)
 
 
 def test_a_late_frame_prolongs_the_last_decision() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import cv2
@@ -11,6 +12,8 @@ import pytest
 import trimesh
 from PIL import Image
 
+from pixelgait.policies.training.plan import Plan
+from pixelgait.policies.training.rollouts import gliding_together
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.spec import A1
 from pixelgait.sim.engines.registry import BODIES, make_body
@@ -229,6 +232,15 @@ def config(mesh: Path, *options: object, out: Path) -> HouseConfig:
     given = dict(zip(options[::2], options[1::2], strict=True))
     scale = given.get("--scale")
     return HouseConfig(mesh, out, None if scale is None else float(str(scale)), given.get("--up"))  # type: ignore[arg-type]
+
+
+def test_robots_glide_alone_in_a_house_of_a_mesh(tmp_path: Path) -> None:
+    """Each would have a copy of the mesh; elsewhere twenty decide together."""
+    write(HouseConfig(mesh=save(tmp_path / "room.glb", room(), up="y"), out=tmp_path / "room"))
+    house = Plan(task="imitate", steps=100, scene=f"gibson:{tmp_path / 'room'}")
+    assert gliding_together(house, range(3)) == [range(1), range(1, 2), range(2, 3)]
+    course = replace(house, scene="obstacle-course")
+    assert gliding_together(course, range(24)) == [range(20), range(20, 24)]
 
 
 def test_floors_are_found_without_ceilings_roofs_and_tables() -> None:

@@ -128,6 +128,8 @@ def test_edited_user_scene_is_read_again(tmp_path: Path, monkeypatch: pytest.Mon
         ("def progress_m(self, x, y): return math.nan", "progress_m(0, 0) is not finite"),
         ("def ground_m(self, x, y): return math.inf", "ground_m(0, 0) is not finite"),
         ("def ground_m(self, x, y): return None", "no ground at the start: ground_m(0, 0) is None"),
+        ("ground = Plane()", "ground is a Plane, expected a method that returns make_ground(...)"),
+        ("_ground = Plane()", "ground is a Plane, expected a method that returns make_ground(...)"),
         (
             "def ground_m(self, x, y): return abs(y) < 1",
             "expected the ground below it: ground_m is",
