@@ -344,7 +344,28 @@ def robot_from_numbers(numbers: Mapping[str, Any]) -> RobotSpec:
             values[name] = _field(name, each.type, numbers[name])
         elif each.default is MISSING:
             raise UserError(f"key '{name}' is missing")
+    _check_limits(values)
     return RobotSpec(**values)
+
+
+POSITIVE = (
+    *("torque_limit_nm", "velocity_limit_rad_per_s", "target_speed_limit_rad_per_s"),
+    *("kp_nm_per_rad", "damping_nms_per_rad", "leg_length_m", "stand_height_m"),
+)
+
+
+def _check_limits(values: Mapping[str, Any]) -> None:
+    """Raise a UserError for limits or gains by which the supervisor could not keep a robot safe."""
+    for name in POSITIVE:
+        if not np.all(np.asarray(values[name]) > 0.0):
+            raise UserError(f"{name} is {_plain(values[name])}, expected numbers above 0")
+    if not np.all(values["kd_nms_per_rad"] >= 0.0):
+        found = _plain(values["kd_nms_per_rad"])
+        raise UserError(f"kd_nms_per_rad is {found}, expected numbers of 0 and more")
+    lower, upper = values["joint_lower_rad"], values["joint_upper_rad"]
+    for name, low, high in zip(values["joint_names"], lower.tolist(), upper.tolist(), strict=True):
+        if not low < high:
+            raise UserError(f"joint_lower_rad of {name} is {low}, expected below {high}, its upper")
 
 
 SHAPES = {"feet_m": (4, 2), "legs_m": (4, 4, 3)}  # of arrays; the others are (12,)

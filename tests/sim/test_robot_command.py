@@ -149,6 +149,11 @@ def aliengo(tmp_path: Path) -> Path:
     ("key", "value", "message"),
     [
         ("kp_nm_per_rad", [1.0], "kp_nm_per_rad is [1.0], expected numbers of shape (12,)"),
+        ("kp_nm_per_rad", [0.0] * 12, "expected numbers above 0"),
+        ("torque_limit_nm", [-1.0] * 12, "expected numbers above 0"),
+        ("damping_nms_per_rad", -3.0, "damping_nms_per_rad is -3.0, expected numbers above 0"),
+        ("kd_nms_per_rad", [-1.0] * 12, "expected numbers of 0 and more"),
+        ("joint_lower_rad", [9.0] * 12, "joint_lower_rad of FR_hip_joint is 9.0, expected below "),
         ("leg_length_m", "long", "leg_length_m is long, expected numbers of shape ()"),
         ("leg_length_m", float("nan"), "leg_length_m is nan, expected numbers of shape ()"),
         ("swing_signs", [1.0, 1.0, 1.0, 0.5], "expected 1 and -1 of shape (4,)"),
