@@ -79,7 +79,9 @@ class ImageMotionCheck:
         self._mirrored = self._frozen = False
 
     def turned(self, time_s: float, rates: Array) -> None:
-        """Add the angular velocity (3,) of the base [rad/s] at a time [s]."""
+        """Add the angular velocity (3,) of the base [rad/s] at a time [s]; finite ones alone."""
+        if not np.isfinite(rates).all():  # as a limp robot's may be
+            return
         turns = self._turns
         last_s, yaw, pitch = turns[-1] if turns else (time_s, 0.0, 0.0)
         step_s = time_s - last_s

@@ -46,7 +46,7 @@ def told(change: Callable[[Picture, Picture], Picture], late_s: float = 0.0) -> 
     check, rng = ImageMotionCheck(A1.camera, SIZE), np.random.default_rng(1)
     panorama, said = world(), []
     for k, (time_s, yaw, rate) in enumerate(turns(6.0)):
-        check.turned(time_s, np.array((0.0, 0.0, rate)))
+        check.turned(time_s, np.array((0.0, 0.0, np.nan if k == 5 else rate)))
         if k % 3 == 0:
             picture = change(view(panorama, yaw), view(panorama, 0.0))
             picture = picture + rng.normal(0.0, NOISE, picture.shape)
