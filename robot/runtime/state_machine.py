@@ -376,7 +376,9 @@ class Operation:
         """A step of the policy; if the robot is found blocked, the next one is a manoeuvre's."""
         last = self._last
         result = self.controller.step(inputs.reading, inputs.ages)
-        if result.latent is not None and self.blocked.noticed(inputs.reading, result.latent, last):
+        if result.latent is None or not self.supervisor.motors_enabled:  # a person carries it
+            return result
+        if self.blocked.noticed(inputs.reading, result.latent, last):
             self.cause = self.blocked.cause
         return result
 

@@ -60,6 +60,7 @@ class Robot:
         self.caught: list[int] = []  # joints that do not move, though their encoders do
         self.tilt_rad = 0.0  # about x
         self.ages: dict[str, float] = {}
+        self.odometry: np.ndarray | None = None
         self.steps = 0
         self.sent: list[JointCommand] = []
         self.fault: str | None = None  # expected
@@ -73,7 +74,8 @@ class Robot:
             self.velocities,
             np.array((math.sin(self.tilt_rad / 2.0), 0.0, 0.0, math.cos(self.tilt_rad / 2.0))),
             1e-3 * np.sin([self.steps, 0.0, 0.0]),
-            lambda: BLACK,
+            lambda: Image(BLACK.pixels, CONTROL_DT_S * self.steps),
+            self.odometry,
         )
         command = self.operation.step(Inputs(reading, self.ages, commands, gap_s, latent)).command
         assert self.operation.supervisor.fault == self.fault
@@ -448,3 +450,14 @@ def test_a_remote_control_ends_the_manoeuvre_of_a_blocked_robot(gives_up: bool) 
     assert robot.operation.cause == WALKS_ON
     robot.step(WALK)
     assert robot.operation.controller.followed.tolist() == [0.0, 0.0]  # the policy's
+
+
+@pytest.mark.parametrize("powered", [True, False])
+def test_a_robot_without_motors_is_not_blocked(powered: bool) -> None:
+    """In a dry run a person carries it, or stands still."""
+    robot = Robot()
+    robot.odometry = np.zeros(3)
+    robot.operation.supervisor.motors_enabled = powered
+    robot.run(WALK, STAND_S + 3.0)
+    assert robot.state is RobotState.WALKING
+    assert (robot.operation.blocked.tries > 0) is powered
