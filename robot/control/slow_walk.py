@@ -19,12 +19,16 @@ import numpy as np
 from pixelgait.robot.control.controller import (
     MAX_SPEED_M_PER_S,
     MAX_YAW_RATE_RAD_PER_S,
+    STAND,
     commanded,
 )
 from pixelgait.robot.control.low_level import LEAST_COMMAND
 from pixelgait.robot.interface import CONTROL_DT_S
 from pixelgait.robot.spec import Array
 
+# No command but noise, as of a planner that has arrived: the robot stands. Assumption, a sixth of
+# the least command that was measured.
+NOTHING_M_PER_S, NOTHING_RAD_PER_S = 0.005, 0.005
 # Creep is compensated in full up to the first speed, not at all from the second on.
 FADE_M_PER_S = (0.08, 0.18)
 # The turn to and fro, in units of the least: smaller ones are partly undone by the heading hold,
@@ -43,9 +47,9 @@ class SlowWalk:
     def __call__(self, latent: Array, phase_rad: float) -> Array:
         """The latent command (2,) to follow for a commanded one, at this phase of the gait."""
         speed, yaw_rate = commanded(latent)
-        if speed == 0.0 and yaw_rate == 0.0:
+        if speed < NOTHING_M_PER_S and abs(yaw_rate) < NOTHING_RAD_PER_S:
             self._owed_rad = 0.0
-            return latent
+            return STAND
         slow, fast = FADE_M_PER_S
         speed += self._creep * min(1.0, max(0.0, (fast - speed) / (fast - slow)))
         turn = self._turn(speed / MAX_SPEED_M_PER_S, yaw_rate, phase_rad)

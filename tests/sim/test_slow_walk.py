@@ -84,3 +84,8 @@ def test_a_stand_and_fast_commands_pass_unchanged() -> None:
     slow_walk = SlowWalk(0.02)
     for command in ((0.0, 0.0), (0.2, 0.0), (0.6, 1.0), (0.3, -0.5)):
         np.testing.assert_allclose(slow_walk(latent_for(*command), 1.0), latent_for(*command))
+
+
+def test_noise_of_a_planner_that_has_arrived_is_a_stand() -> None:
+    for command in [(0.0, 0.0), (1e-9, 0.0), (0.0, -1e-9), (0.004, 0.004)]:
+        assert SlowWalk(0.02)(latent_for(*command), 1.0).tolist() == STAND.tolist()
