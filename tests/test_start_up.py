@@ -73,6 +73,7 @@ def forked(lines: list[str], interrupted: int = 0) -> tuple[list[str], str]:
     return done.stdout.splitlines(), done.stderr
 
 
+@pytest.mark.slow
 def test_help_and_refusals_import_no_heavy_library() -> None:
     """Neither do command lines with an option that does not exist."""
     helped = [f"{name} --help" for name in COMMANDS]
@@ -106,6 +107,7 @@ def listed(folder: Path, **environment: str) -> list[Path]:
     return list(folder.rglob("*.pyc"))
 
 
+@pytest.mark.slow
 def test_bytecode_is_kept_where_python_writes_none(tmp_path: Path) -> None:
     found = listed(tmp_path / "kept", **{NO_BYTECODE: "1"})
     assert any(path.name.startswith("_tyro") or "tyro" in path.parts for path in found)

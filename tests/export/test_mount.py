@@ -22,6 +22,7 @@ from tests.conftest import gentle_weights, write_run
 PLACE = (0.31, 0.02, 0.12)
 
 
+@pytest.mark.slow
 def test_the_mount_of_a_training_is_that_of_the_bundle_and_of_what_runs_it(tmp_path: Path) -> None:
     low = write_run(tmp_path / "low", "follow", gentle_weights())
     weights = flat_weights(make_high_level(Architecture("iap"), seed=1))

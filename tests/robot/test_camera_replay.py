@@ -179,6 +179,7 @@ def test_a_bag_shows_what_a_policy_would_decide(tmp_path: Path, plugin: str) -> 
     ] * 2
 
 
+@pytest.mark.slow
 def test_the_command_films_attention_and_decisions(tmp_path: Path, command: Command) -> None:
     bag = write_bag(tmp_path / "bag", realsense(1, 0.8))
     done = command("pixelgait-replay", str(bag), "--bundle", "rover", "--video", "f.mp4")

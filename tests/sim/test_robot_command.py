@@ -188,6 +188,7 @@ def test_numbers_of_a_robot_are_read_as_they_are_written() -> None:
         find_robot("gone.yaml")
 
 
+@pytest.mark.slow
 def test_a_bundle_holds_the_robot_of_a_robot_file(aliengo: Path, tmp_path: Path) -> None:
     kept = tmp_path / "low" / "scenes" / "1234" / "aliengo.yaml"
     low = write_run(tmp_path / "low", "follow", gentle_weights(), robot="1234/aliengo.yaml")
@@ -209,6 +210,7 @@ def test_a_bundle_holds_the_robot_of_a_robot_file(aliengo: Path, tmp_path: Path)
         load_bundle(tmp_path / "b", read_robot(other))
 
 
+@pytest.mark.slow
 def test_the_command_writes_a_robot_file_that_training_takes(
     command: Command, tmp_path: Path
 ) -> None:
