@@ -316,7 +316,8 @@ def _limits(
 def _gains(choices: Choices, bearing_nm: float, notes: list[str]) -> tuple[float, float]:
     """Stiffness and damping of the joints."""
     kp = choices.kp_nm_per_rad or _rounded(bearing_nm / SAG_RAD)
-    kd = choices.kd_nms_per_rad or _rounded(KD_PER_KP * kp)
+    kd = choices.kd_nms_per_rad
+    kd = _rounded(KD_PER_KP * kp) if kd is None else kd
     if choices.kp_nm_per_rad is None:
         notes.append(f"kp {kp:g} and kd {kd:g} are assumed, by weight and leg: --kp, --kd")
     return kp, kd
@@ -338,7 +339,7 @@ def _camera(feet: Array) -> CameraMount:
 
 
 def _name(urdf: Path, choices: Choices) -> str:
-    """The robot's name, by default the file's; that of a robot of this package gets `-urdf`."""
+    """The robot's name, by default the file's; that of a robot of this package gets `_urdf`."""
     name = choices.name or urdf.stem
     name = re.sub(r"\W+", "_", name.lower()).strip("_") or "robot"
     return f"{name}_urdf" if name in ROBOTS else name

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+import shutil
 import tempfile
 from dataclasses import replace
 from functools import cache, lru_cache
 from itertools import pairwise
+from multiprocessing.util import Finalize
 from pathlib import Path
 
 import cv2
@@ -115,7 +117,7 @@ def rewritten(path: Path) -> tuple[Path, Path]:
 @lru_cache(maxsize=64)
 def _rewritten(path: Path, _changed: int) -> tuple[Path, Path]:
     triangles = read_triangles(path)
-    folder = Path(tempfile.mkdtemp(dir=_temporary_folder().name))
+    folder = Path(tempfile.mkdtemp(dir=_temporary_folder()))
     mesh, picture = folder / "mesh.obj", folder / "texture.png"
     mesh.write_bytes(obj_bytes(triangles, "mesh.mtl"))
     cv2.imwrite(str(picture), triangles.picture[:, :, ::-1])
@@ -123,8 +125,11 @@ def _rewritten(path: Path, _changed: int) -> tuple[Path, Path]:
 
 
 @cache
-def _temporary_folder() -> tempfile.TemporaryDirectory[str]:
-    return tempfile.TemporaryDirectory(prefix="pixelgait-meshes-")  # until the process ends
+def _temporary_folder() -> str:
+    """A folder that is removed when the process ends, also a worker: those run no `atexit`."""
+    folder = tempfile.mkdtemp(prefix="pixelgait-meshes-")
+    Finalize(None, shutil.rmtree, (folder, True), exitpriority=0)
+    return folder
 
 
 def is_picture(path: Path) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import compress
 
@@ -53,44 +52,6 @@ class MovingObstacle:
     def fastest_m_per_s(self) -> float:
         """Its horizontal speed in the middle."""
         return 2.0 * math.pi * math.hypot(*self.swing.reach_m[:2]) / self.swing.period_s
-
-    def pose(self, time_s: float) -> Pose:
-        """Pose at a time after the reset [s]."""
-        return self.swing.pose(self.middle, time_s)
-
-
-class Obstacles:
-    """Footprints of upright boxes; moving ones are where `move` has put them."""
-
-    def __init__(
-        self, staying: list[tuple[Box, Pose]], moving: Sequence[MovingObstacle] = ()
-    ) -> None:
-        self.moving = moving
-        self.fastest_m_per_s = max((each.fastest_m_per_s for each in moving), default=0.0)
-        boxes = [*staying, *((each.box, each.middle) for each in moving)]
-        self.centre = np.array([(p.x, p.y) for _, p in boxes]).reshape(-1, 1, 2)
-        self.half = np.array([b.half_m[:2] for b, _ in boxes]).reshape(-1, 1, 2)
-        yaw = np.array([p.yaw for _, p in boxes]).reshape(-1, 1)
-        self.cos, self.sin = np.cos(yaw), np.sin(yaw)
-
-    def move(self, time_s: float) -> None:
-        """Put moving obstacles where they are at a time after the reset [s]."""
-        for i, mover in enumerate(self.moving, len(self.centre) - len(self.moving)):
-            pose = mover.pose(time_s)
-            self.centre[i, 0] = pose.x, pose.y
-
-    def depth(self, points: Array, moving: bool = False) -> float:
-        """Greatest depth [m] of points (n, 2) inside the boxes, or inside the moving ones alone.
-
-        Outside it is negative, and its absolute value at most the distance to the nearest box.
-        """
-        which = slice(len(self.centre) - len(self.moving) if moving else 0, None)
-        if len(self.centre[which]) == 0:
-            return -math.inf
-        x, y = np.moveaxis(points - self.centre[which], -1, 0)
-        cos, sin = self.cos[which], self.sin[which]
-        local = np.stack((cos * x + sin * y, cos * y - sin * x), -1)
-        return float((self.half[which] - np.abs(local)).min(-1).max())
 
 
 def obstacle_boxes(scene: Scene, layout: Layout, height_m: float) -> list[tuple[Box, Pose]]:

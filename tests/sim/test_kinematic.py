@@ -24,7 +24,7 @@ from pixelgait.sim.tasks.gliding import glide_episode
 from pixelgait.sim.tasks.navigate import Forward, Navigate
 from pixelgait.sim.tasks.task import planar_pose
 from pixelgait.sim.tasks.teacher import Teacher
-from pixelgait.sim.world.obstacles import MovingObstacle, Obstacles
+from pixelgait.sim.world.obstacles import MovingObstacle
 from pixelgait.sim.world.scene import Box, Layout, Plane, Pose, Scene, Swing
 
 WALK = Path("policies/pretrained/walk/low_level")
@@ -301,12 +301,9 @@ def test_gliding_into_a_swinging_obstacle_stops_the_robot() -> None:
 def test_swing_is_fastest_in_the_middle() -> None:
     box, swing = Crossing.movable[0], Swing(0, (0.3, 0.4, 9.0), 2.0)
     mover = MovingObstacle(box, Pose(5.0, 0.0, 0.0), swing)
-    places = [mover.pose(time_s) for time_s in np.arange(0.0, 2.0, 1e-3)]
+    places = [swing.pose(mover.middle, time_s) for time_s in np.arange(0.0, 2.0, 1e-3)]
     steps = np.diff([(place.x, place.y) for place in places], axis=0)
     assert mover.fastest_m_per_s == pytest.approx(np.hypot(*steps.T).max() / 1e-3, rel=1e-3)
-    obstacles = Obstacles([], [mover])
-    obstacles.move(0.5)
-    assert obstacles.depth(np.array([[5.3, 0.4]])) == pytest.approx(0.2)
 
 
 def test_heading_of_an_imu_drifts() -> None:
@@ -329,15 +326,3 @@ def test_foot_over_the_edge_is_a_fall() -> None:
     assert not blind.success
     assert abs(blind.path[-1][1]) > 1.2 or blind.path[-1][0] < -0.7
     body.close()
-
-
-def test_obstacle_depth_of_a_rotated_box() -> None:
-    """A unit square turned by 45 degrees reaches to the root of a half."""
-    box = Box(Pose(0, 0, 0), (0.5, 0.5, 1.0), (1, 1, 1))
-    obstacles = Obstacles([(box, Pose(1.0, 2.0, 0.0, np.pi / 4))])
-    corner = np.sqrt(0.5)
-    assert obstacles.depth(np.array([[1.0, 2.0 + corner - 0.01]])) > 0.0
-    assert obstacles.depth(np.array([[1.0, 2.0 + corner + 0.01]])) < 0.0
-    assert obstacles.depth(np.array([[1.0, 2.0]])) == pytest.approx(0.5)
-    assert obstacles.depth(np.array([[4.0, 2.0], [1.4, 2.4]])) < 0.0
-    assert Obstacles([]).depth(np.zeros((1, 2))) == -np.inf

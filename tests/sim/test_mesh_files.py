@@ -20,7 +20,9 @@ from pixelgait.sim.engines.registry import BODIES, make_body
 from pixelgait.sim.scenes.houses.gibson import Gibson
 from pixelgait.sim.scenes.houses.house_from_mesh import HouseConfig, write
 from pixelgait.sim.scenes.registry import make_scene
+from pixelgait.sim.workers.process_pool import WorkerPool
 from pixelgait.sim.world.mesh_maps import floor_heights
+from pixelgait.sim.world.meshes import rewritten
 from pixelgait.sim.world.triangles import FORMATS, TO_Z_UP, Triangles, read_triangles
 from tests.conftest import Command
 
@@ -232,6 +234,14 @@ def config(mesh: Path, *options: object, out: Path) -> HouseConfig:
     given = dict(zip(options[::2], options[1::2], strict=True))
     scale = given.get("--scale")
     return HouseConfig(mesh, out, None if scale is None else float(str(scale)), given.get("--up"))  # type: ignore[arg-type]
+
+
+def test_a_worker_removes_its_temporary_meshes(tmp_path: Path) -> None:
+    pool = WorkerPool(1, print, "")
+    (mesh,) = pool.imap(rewritten, [save(tmp_path / "room.glb", room(), up="y")], "")
+    assert mesh[0].is_file()
+    pool.close()
+    assert not mesh[0].parent.parent.exists()
 
 
 def test_robots_glide_alone_in_a_house_of_a_mesh(tmp_path: Path) -> None:
