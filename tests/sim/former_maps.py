@@ -248,7 +248,7 @@ def _clearance_m(movers: list[MovingObstacle], time_s: float, paths: Array) -> A
     times = time_s + STEP_S * np.arange(1, paths.shape[1] + 1)
     nearest = np.full(len(paths), np.inf)
     for mover in movers:
-        poses = [mover.pose(each) for each in times]
+        poses = [mover.swing.pose(mover.middle, each) for each in times]
         away = paths - [(pose.x, pose.y) for pose in poses]
         cos, sin = math.cos(mover.middle.yaw), math.sin(mover.middle.yaw)
         local = np.stack((away @ (cos, sin), away @ (-sin, cos)), -1)

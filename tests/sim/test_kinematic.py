@@ -255,7 +255,7 @@ def test_swinging_obstacle_that_hits_the_side_is_a_contact_at_once(
     while body.touching() is None:
         body.follow(latent_for(0.0, 0.0))
         assert body.time_s < 3.0
-    reached = abs(mover.pose(body.time_s).y) - scene.movable[0].half_m[1]
+    reached = abs(mover.swing.pose(mover.middle, body.time_s).y) - scene.movable[0].half_m[1]
     half_m = FEET_HALF_M if ahead_m < 0.2 else 0.14  # of the nose, where the post begins
     assert half_m - 0.12 < reached < half_m
     body.close()
