@@ -121,9 +121,7 @@ def derive_robot(urdf: Path, choices: Choices) -> Derived:
         raise UserError(f"{urdf}: its legs have different lengths, expected four equal ones")
     height_m = choices.height_m or HEIGHT_SHARE * sum(legs[0].lengths_m)
     stances = [stance(urdf, leg, height_m) for leg in legs]
-    mass_kg = sum(float(each.get("value", "0")) for each in root.iter("mass"))
-    if not mass_kg > 0.0:
-        raise UserError(f"{urdf}: its links have no mass")
+    mass_kg = _mass_kg(urdf, root)
     lever_m = abs(legs[0].lengths_m[0] * math.sin(stances[0].thigh_rad))
     bearing_nm = mass_kg * GRAVITY_M_PER_S2 / 2.0 * lever_m  # a knee's, on two legs
     kp, kd = _gains(choices, bearing_nm, notes)
@@ -171,6 +169,17 @@ def derive_robot(urdf: Path, choices: Choices) -> Derived:
         load_felt_s=LOAD_FELT_S if softest else 0.0,
     )
     return Derived(spec, list(dict.fromkeys(notes)))
+
+
+def _mass_kg(urdf: Path, root: Element) -> float:
+    masses = [each.get("value", "0") for each in root.iter("mass")]
+    try:
+        mass_kg = sum(map(float, masses))
+    except ValueError as error:  # a xacro file that was not expanded
+        raise UserError(f"{urdf}: mass of a link: {error}") from None
+    if not mass_kg > 0.0:
+        raise UserError(f"{urdf}: its links have no mass")
+    return mass_kg
 
 
 def find_legs(urdf: Path, tree: UrdfTree) -> list[Leg]:

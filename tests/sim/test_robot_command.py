@@ -109,6 +109,12 @@ def knee_to_the_other_side(root: Element) -> None:
     axis.set("xyz", "0 -1 0")
 
 
+def mass_without_a_number(root: Element) -> None:
+    mass = root.find("link/inertial/mass")
+    assert mass is not None
+    mass.set("value", "${mass}")
+
+
 def y_up(root: Element) -> None:
     for origin in root.iterfind("joint/origin"):
         origin.set("rpy", "1.5708 0 0")
@@ -126,6 +132,7 @@ def y_up(root: Element) -> None:
             y_up,
             r"at 0 \w+ turns about \(.*\), expected [xy]: abduction about x, hip and",
         ),
+        (mass_without_a_number, "mass of a link: could not convert string to float"),
         (lambda root: None, "hips cannot be 0.900 m above FR_toe, links of 0.250 and 0.250 m"),
     ],
 )
@@ -135,7 +142,13 @@ def test_what_is_no_quadruped_of_this_kind_is_refused_by_name(
     change(root := parse_urdf(ALIENGO))
     (file := tmp_path / "odd.urdf").write_bytes(ElementTree.tostring(root))
     with pytest.raises(UserError, match=message):
-        derive_robot(file, Choices(height_m=0.9))
+        derive_robot(file, Choices(height_m=0.9 if "hips" in message else None))
+
+
+def test_damping_of_zero_is_obeyed() -> None:
+    spec, notes = derive_robot(ALIENGO, Choices(kp_nm_per_rad=80.0, kd_nms_per_rad=0.0))
+    assert (spec.kp_nm_per_rad[0], spec.kd_nms_per_rad[0]) == (80.0, 0.0)
+    assert not any("kp" in note for note in notes)
 
 
 @pytest.fixture
