@@ -239,7 +239,7 @@ def last_turns(high_level: HighLevelNetwork, lessons: Lessons) -> np.ndarray:
 def test_a_memory_learns_from_images_long_past(memory: str, remembers: bool) -> None:
     architecture = Architecture(f"cnn:{SMALL}", mirror=True, memory=memory)
     high_level = make_high_level(architecture, seed=0)
-    fit(high_level, shown_once(0), DAggerConfig(steps=150, batch=128, held_out=0.0), seed=1)
+    fit(high_level, shown_once(0), DAggerConfig(steps=300, batch=128, held_out=0.0), seed=1)
     right = last_turns(high_level, shown_once(1, episodes=40))
     assert right == 1.0 if remembers else right < 0.8
 
