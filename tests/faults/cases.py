@@ -40,7 +40,6 @@ from tests.faults.changes import (
     silent,
     spikes,
     stuck,
-    turning,
     turning_with,
     upside_down,
     with_65535,
@@ -123,7 +122,6 @@ UPSIDE_DOWN = assign(orientation__x=1.0, orientation__w=0.0)
 TILTED = assign(orientation__x=math.sin(0.75), orientation__w=math.cos(0.75))
 TURN = {"orientation__z": math.sin(1.5), "orientation__w": math.cos(1.5), "orientation__x": 0.0}
 IMU_VALUES = "orientation", "angular_velocity"
-TURN_RAD_PER_S = 2.0  # an error of half of it would be detected
 NV12 = assign(encoding="nv12")
 WRONG_WAY, STILL = "the image moves against the turn", "the image is frozen, but for noise"
 
@@ -185,7 +183,7 @@ IMUS = [
     Case("a rate that is always 0", on("imu", assign(**dict.fromkeys((f"angular_velocity__{axis}" for axis in "xyz"), 0.0))), says="the IMU's rate is the same for"),
     Case("quaternions of alternating sign", on("imu", flipped), WALKS),
     Case("a yaw that jumps by 3 rad, for good", on("imu", assign(**TURN)), says="than its rate says"),
-    Case("IMU at 50 Hz, turning", lambda t: t.alter(imu=every(4, turning(TURN_RAD_PER_S))), WALKS),
+    Case("IMU at 50 Hz, turning", turning_with(imu=every(4)), WALKS),
     Case("frozen IMU, joints at 50 Hz", lambda t: t.alter(imu=frozen(*IMU_VALUES), joints=every(4)), says="shows the same"),
     Case("one bad quaternion", once("imu", assign(orientation__w=2.0)), WALKS),
 ]  # fmt: skip

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from pixelgait.robot.ros.common import ros2
-from pixelgait.robot.rotation import to_base_frame, turned
 from tests.faults.trial import Trial
 
 HIP = 1  # the joint that fails: the second
@@ -98,25 +97,6 @@ def frozen(*names: str) -> Change:
         first = message if first is None else first
         for name in names:
             setattr(message, name, getattr(first, name))
-        return message
-
-    return change
-
-
-def turning(rad_per_s: float) -> Change:
-    """Add a turn to the left, as a perfect IMU would measure it."""
-    first_s: float | None = None
-
-    def change(message: Any) -> Any:
-        nonlocal first_s
-        now_s = ros2.seconds(message.header.stamp)
-        first_s = now_s if first_s is None else first_s
-        orientation, rate = message.orientation, message.angular_velocity
-        q = np.array((orientation.x, orientation.y, orientation.z, orientation.w))
-        q = turned(q, rad_per_s * (now_s - first_s))
-        x, y, z = to_base_frame((0.0, 0.0, rad_per_s), q.tolist())
-        orientation.x, orientation.y, orientation.z, orientation.w = q.tolist()
-        rate.x, rate.y, rate.z = rate.x + x, rate.y + y, rate.z + z
         return message
 
     return change
