@@ -237,6 +237,7 @@ def test_the_environment_answers_as_it_says(name: str, capsys: pytest.CaptureFix
     assert capsys.readouterr().out.strip() == re.findall(r"print.*# (.*)", code)[0]
 
 
+@pytest.mark.slow
 def test_a_new_encoder_decides_learns_and_exports(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -130,6 +130,7 @@ def test_a_real_robot_gets_a_dry_run_without_arm(processes: Processes, client: C
     assert "dry run: a real robot is commanded" in run.stdout.read()
 
 
+@pytest.mark.slow
 def test_the_remote_arms_and_stops(
     processes: Processes, client: Client, link: str, heights: list[float]
 ) -> None:
@@ -212,7 +213,8 @@ def distance(one: tuple[float, ...], other: tuple[float, ...]) -> float:
     return math.dist(one[:2], other[:2])
 
 
-@pytest.mark.parametrize("bridge", [pytest.param("cpp", marks=pytest.mark.slow), "python"])
+@pytest.mark.slow
+@pytest.mark.parametrize("bridge", ["cpp", "python"])
 def test_it_walks_in_the_vendors_simulator(
     processes: Processes, client: Client, link: str, heights: list[float], bridge: str
 ) -> None:
@@ -293,6 +295,7 @@ def test_a_second_controller_beside_one_that_walks_is_refused(
     assert heights[-1] > 0.2
 
 
+@pytest.mark.slow
 def test_the_node_can_be_configured_again_after_cleanup(
     processes: Processes, client: Client, link: str, switcher: MotionSwitcher
 ) -> None:

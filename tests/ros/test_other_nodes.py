@@ -175,6 +175,7 @@ def test_a_node_that_fails_while_it_is_deactivated_does_not_stay_active(
         client.spin(lambda: not client.commands[-1].position)  # damped
 
 
+@pytest.mark.slow
 def test_a_new_activation_does_not_count_steps_of_the_previous_walk(
     processes: Processes, iap_bundle: Path, client: Client, robot: FakeRobot
 ) -> None:

@@ -63,6 +63,7 @@ def test_a_busy_computer_is_named_with_its_remedy(
     assert busy_computer(1000, misses) == (None if says is None else says + remedy)
 
 
+@pytest.mark.slow
 def test_a_silent_sensor_on_a_busy_computer_names_the_cause(
     processes: Processes, client: Client, robot: FakeRobot, iap_bundle: Path
 ) -> None:

@@ -135,6 +135,7 @@ def test_missing_or_wrong_joint_states_end_in_a_pose_that_was_measured(
         np.testing.assert_allclose(end[-1], sagging, atol=seen_rad)
 
 
+@pytest.mark.slow
 def test_another_node_that_commands_the_controller_ends_the_walk(
     processes: Processes, client: Client, robot: FakeRobot
 ) -> None:

@@ -44,6 +44,7 @@ IMPATIENT = [
 ]
 
 
+@pytest.mark.slow
 def test_the_robot_stands_up_again_after_a_stall_of_the_node(
     processes: Processes, iap_bundle: Path, client: Client, robot: FakeRobot
 ) -> None:
