@@ -667,6 +667,7 @@ def test_the_files_of_export_and_replay_match_the_documentation(
     parity = strict_json(tmp_path / "parity.json")
     assert parity.keys() == documented_keys("Parity")
     asked = {"low_level": "walk", "high_level": None, "encoder": "", "name": "policy", "seed": 9000}
+    asked |= {"camera": None, "pitch": None, "camera_fov": None}
     assert parity["settings"] == asked
     assert asked.keys() == documented_keys("Parity", "settings")
     assert parity["command"] == "pixelgait-export"
