@@ -60,9 +60,9 @@ def test_single_rows_of_a_page_are_renewed(tmp_path: Path) -> None:
     "name",
     [
         "Camera: depth that is NaN where the policy looks",
-        "Camera: mirrored images",
-        "Camera: images frozen but for noise",
-        "Camera: depth in millimetres as 32FC1",
+        pytest.param("Camera: mirrored images", marks=pytest.mark.long),
+        pytest.param("Camera: images frozen but for noise", marks=pytest.mark.long),
+        pytest.param("Camera: depth in millimetres as 32FC1", marks=pytest.mark.long),
         "Processes and operators: --out on a full disk",
         "Processes and operators: --record on a full disk",
         "Joints: positions and velocities in degrees",

@@ -69,7 +69,7 @@ def test_another_node_on_the_topics_is_noticed_while_walking(
     assert "/other_node" in said
 
 
-@pytest.mark.slow
+@pytest.mark.long  # three controllers beside a robot in Python want an idle machine
 def test_a_second_controller_is_refused_and_the_walk_goes_on(
     processes: Processes, iap_bundle: Path, client: Client, robot: FakeRobot
 ) -> None:

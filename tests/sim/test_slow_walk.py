@@ -44,7 +44,7 @@ def reached(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("bundle", ["walk", "walk-go2"])
-@pytest.mark.parametrize("engine", [MuJoCoBody, PyBulletBody])
+@pytest.mark.parametrize("engine", [MuJoCoBody, pytest.param(PyBulletBody, marks=pytest.mark.long)])
 def test_slow_commands_are_obeyed(engine: type[MuJoCoBody | PyBulletBody], bundle: str) -> None:
     """Once the robot stood, or crept backwards, when asked for 0.05 m/s."""
     policy = load_bundle(bundle)
