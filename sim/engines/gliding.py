@@ -18,6 +18,7 @@ from pixelgait.robot.control.controller import (
 )
 from pixelgait.robot.control.low_level import LEAST_COMMAND
 from pixelgait.robot.interface import CONTROL_DT_S
+from pixelgait.robot.rotation import wrap_angle
 from pixelgait.robot.spec import Array
 from pixelgait.sim.world.compiled import compiled
 from pixelgait.sim.world.ground import Ground
@@ -25,6 +26,7 @@ from pixelgait.sim.world.ground_kernels import ground_m
 from pixelgait.sim.world.obstacles import MovingObstacle
 from pixelgait.sim.world.scene import Box, Pose
 
+wrapped = compiled(wrap_angle)
 FEET = 4  # the first points of an outline
 CHECK_M = 0.012  # least approach between two collision checks: a step at full speed
 KEPT = 256  # newest states of the trunk: for a camera latency of 1 s, lost frames and the shutter
@@ -187,12 +189,6 @@ def _odometry(robot: Any, old_x: float, old_y: float, old_yaw: float) -> None:
     r.odometry_x += cos * ahead - sin * left
     r.odometry_y += sin * ahead + cos * left
     r.odometry_yaw = wrapped(r.odometry_yaw + wrapped(r.yaw - old_yaw) + bent)
-
-
-@compiled
-def wrapped(angle_rad: float) -> float:
-    """The same angle [rad], from -pi to pi."""
-    return (angle_rad + math.pi) % (2.0 * math.pi) - math.pi
 
 
 @compiled

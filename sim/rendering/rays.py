@@ -8,6 +8,7 @@ Rays have length 1 along the optical axis, so that distances along them are dept
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -195,10 +196,16 @@ def _covered(low: np.float32, high: np.float32, count: int) -> tuple[int, int]:
 
 
 @compiled
-def _in_box_frame(box: Floats, vector: Floats) -> tuple[np.float32, np.float32, np.float32]:
+def _in_box_frame(box: Floats, vector: Any) -> tuple[np.float32, np.float32, np.float32]:
     """A vector (3,) of the world along the box's own axes."""
     cos, sin = box[6], box[7]
     return cos * vector[0] + sin * vector[1], cos * vector[1] - sin * vector[0], vector[2]
+
+
+@compiled
+def _middle(box: Floats, eye: Floats) -> tuple[np.float32, np.float32, np.float32]:
+    """Middle of a box seen from the eye [m], along the box's own axes."""
+    return _in_box_frame(box, (box[0] - eye[0], box[1] - eye[1], box[2] - eye[2]))
 
 
 @compiled
@@ -215,9 +222,7 @@ def _draw(
     name: np.int32,
 ) -> None:
     """A solid box into a window (4,) of an image; rows of a window are contiguous."""
-    cos, sin, step = box[6], box[7], ONE / focal
-    x, y, z = box[0] - eye[0], box[1] - eye[1], box[2] - eye[2]
-    x, y = cos * x + sin * y, cos * y - sin * x
+    step, (x, y, z) = ONE / focal, _middle(box, eye)
     fx, fy, fz = _in_box_frame(box, axes[0])
     rx, ry, rz = _in_box_frame(box, axes[1])
     ux, uy, uz = _in_box_frame(box, axes[2])
@@ -305,9 +310,7 @@ def _draw_field(
     name: np.int32,
 ) -> None:
     """A height field into a window (4,) of an image: steps along each ray, then halvings."""
-    cos, sin, step = box[6], box[7], ONE / focal
-    ex, ey, ez = box[0] - eye[0], box[1] - eye[1], box[2] - eye[2]
-    middle = cos * ex + sin * ey, cos * ey - sin * ex, ez
+    step, middle = ONE / focal, _middle(box, eye)
     forward, right, up = (
         _in_box_frame(box, axes[0]),
         _in_box_frame(box, axes[1]),
@@ -317,17 +320,16 @@ def _draw_field(
         v = vs[row] * step
         for column in range(window[2], window[3]):
             u = us[column] * step
-            enter, leave = ZERO, depth[row, column]
-            for i in range(3):
-                ray = forward[i] + u * right[i] + v * up[i]
-                inverse = ONE / (ray if abs(ray) > LEAST else LEAST)
-                near, far = middle[i] * inverse, box[3 + i] * abs(inverse)
-                enter, leave = max(enter, near - far), min(leave, near + far)
             x, y, z = (
                 forward[0] + u * right[0] + v * up[0],
                 forward[1] + u * right[1] + v * up[1],
                 forward[2] + u * right[2] + v * up[2],
             )
+            ray, enter, leave = (x, y, z), ZERO, depth[row, column]
+            for i in range(3):
+                inverse = ONE / (ray[i] if abs(ray[i]) > LEAST else LEAST)
+                near, far = middle[i] * inverse, box[3 + i] * abs(inverse)
+                enter, leave = max(enter, near - far), min(leave, near + far)
             if enter >= leave:
                 continue
             high, stride = enter, (leave - enter) / np.float32(STEPS - 1)

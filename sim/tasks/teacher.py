@@ -80,7 +80,7 @@ def decide(
 
 
 def learn(scene: Scene, layout: Layout, height_m: float) -> Course:
-    """What a robot of a height [m] has to know of a layout, which is the scene's last one.
+    """The course of a scene's last layout, for a robot of a height [m].
 
     Raises:
         UserError: if a user's scene has no path to its goal position.

@@ -9,11 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pixelgait.robot.control.controller import MAX_SPEED_M_PER_S, MAX_YAW_RATE_RAD_PER_S
+from pixelgait.robot.rotation import wrap_angle
 from pixelgait.robot.spec import Array
 from pixelgait.sim.world.compiled import compiled
 from pixelgait.sim.world.map_kernels import ahead, cell_at
 from pixelgait.sim.world.traversability import CELL_M, SAMPLES
 
+_wrapped = compiled(wrap_angle)
 # It walks to the point of its path half a metre ahead, nearer where it is tight, further where the
 # path is straight.
 LOOK_CELLS, LOOK_CELLS_TIGHT, LOOK_CELLS_STRAIGHT = 5, 3, 15
@@ -37,7 +39,7 @@ CHECKED = 4  # every so many steps of a path are looked up on the map: 0.24 m ap
 
 
 class Course(NamedTuple):
-    """What the teacher knows of an episode's course."""
+    """An episode's course, as the teacher knows it."""
 
     free: NDArray[np.bool_]  # cells (rows, columns) where a robot's middle may be
     turnable: NDArray[np.bool_]  # and where it may turn
@@ -57,11 +59,6 @@ def decision(
     if len(course.movers):
         return _past_movers(course, x, y, yaw, heading, time_s)
     return steered(_turn(_wrapped(heading - yaw), turned))
-
-
-@compiled
-def _wrapped(angle: float) -> float:
-    return (angle + math.pi) % (2.0 * math.pi) - math.pi
 
 
 @compiled
