@@ -213,7 +213,7 @@ class Blocked:
 
     @property
     def cause(self) -> str:
-        """What the robot does about it, for people."""
+        """The reaction of the robot, for the log and diagnostics."""
         if self.given_up:
             return f"blocked after {TRIES} tries: given up, it stands until the next order or goal"
         side = "left" if self.tries % 2 else "right"

@@ -156,8 +156,8 @@ class Connections:
         return self._transforms.pending() or (lens is not None and lens.pending())
 
     def unchecked(self) -> list[str]:
-        """What to say about the IMU's mount and the robot's driver, and why lens or mount of the
-        camera are not checked; nothing about a camera that is not to be checked.
+        """Notes on the IMU's mount and the driver, and reasons why the camera's lens or mount is
+        not checked; none on a camera whose check is switched off.
         """
         found = [self._imu_mount, *self.link.driver.notes()]
         if self._camera is not None and self._parameters.checks_camera:

@@ -332,7 +332,7 @@ class Operation:
             self.supervisor.fail(wrong)
 
     def _wrong_stand(self, reading: Reading) -> str | None:
-        """What is wrong with a robot that should stand by now, or None."""
+        """Reason why a robot does not stand although it should by now; None: it stands."""
         error = np.abs(reading.joint_angles - self._standing)
         if error.max() > FAR_RAD:
             name = self.supervisor.spec.joint_names[int(error.argmax())]

@@ -198,7 +198,7 @@ class Go2Driver:
         return now_s
 
     def notes(self) -> list[str]:
-        """What is accepted from a simulator alone."""
+        """Deviations of the wire that are accepted from a simulator alone."""
         return [*self._unusual, *self._handover.notes]
 
     def forget(self) -> None:
@@ -240,7 +240,7 @@ class Go2Driver:
         return {SENSOR: self._freshness.warning} if self._freshness.warning else {}
 
     def _absence(self) -> str:
-        """What the wire tells about a robot that never sent."""
+        """Findings on the network about a robot that never sent."""
         others, address = self._bus.other_participants(), self._bus.address
         found = f"{others or 'no other'} DDS participants on {address.interface}"
         if address.simulated:

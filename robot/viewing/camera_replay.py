@@ -197,7 +197,7 @@ class CameraReplay:
         )
 
     def assumptions(self) -> list[str]:
-        """What was assumed because the recording does not have it."""
+        """Assumptions about inputs that the recording does not have."""
         assumed = []
         for kind in (recordings.COLOUR, recordings.DEPTH):
             info = recordings.COLOUR_INFO if kind == recordings.COLOUR else recordings.DEPTH_INFO

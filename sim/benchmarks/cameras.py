@@ -128,7 +128,7 @@ def ray_rates(spec: RobotSpec, scene: str, seed: int) -> dict[str, float]:
 
 
 def _view_of(spec: RobotSpec, scene: str, seed: int) -> tuple[Geometry, geometry.View]:
-    """What a gliding robot's camera sees at its start."""
+    """Geometry and view of a gliding robot's camera at its start."""
     body = KinematicBody(spec, make_scene(scene, 1.0))
     body.reset(seed)
     shapes, pose = Geometry(body.scene), body.trunk_pose()

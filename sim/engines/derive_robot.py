@@ -49,7 +49,7 @@ CAMERA_M, CAMERA_PITCH_RAD, CAMERA_FOV_RAD = (0.02, 0.0, 0.05), 0.2, 1.05
 
 @dataclass(frozen=True, kw_only=True)
 class Choices:
-    """What a URDF does not say; None: derived."""
+    """Values that a URDF lacks; None: derived."""
 
     name: str | None = None
     height_m: float | None = None  # of the hips above the feet

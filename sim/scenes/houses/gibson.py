@@ -88,7 +88,7 @@ class Gibson(Indoor):
 
 
 def remedy(mesh: Path, *options: str) -> str:
-    """What makes a house of a mesh."""
+    """Command line that makes a house of a mesh."""
     return " ".join(("pixelgait-house", str(mesh), *options, "--out HOUSE makes a house of it"))
 
 
