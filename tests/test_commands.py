@@ -707,7 +707,7 @@ def test_profile_writes_its_report(command: Command, iap_bundle: Path, tmp_path:
     assert "low_level" in done.stdout
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_benchmark_reports_rates_and_their_ratio(command: Command, tmp_path: Path) -> None:
     options = ("--steps", 200, "--rounds", 2, "--at-once", 4, 16, "--json", "speed.json")
     done = command("pixelgait-benchmark", *options)

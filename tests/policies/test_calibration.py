@@ -69,7 +69,7 @@ def test_both_speeds_are_reached_and_the_rest_stays(
     body.close()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_learning_curve_stays_beyond_the_best(tmp_path: Path) -> None:
     run = Run(low_level_run(tmp_path / "low", 0.18))
     best = run.load("best")
@@ -78,7 +78,7 @@ def test_the_learning_curve_stays_beyond_the_best(tmp_path: Path) -> None:
     assert len(json.loads((run.folder / "curve.json").read_text())) == 2
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_in_a_mixture_speeds_are_reached_on_average(tmp_path: Path) -> None:
     folder = low_level_run(tmp_path / "low", 0.4, "mixture")
     calibrate_run(CalibrateConfig(folder))

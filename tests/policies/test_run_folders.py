@@ -537,7 +537,7 @@ def test_an_exported_run_is_evaluated_in_its_training_scene(
     assert capsys.readouterr().out == f"next: pixelgait-eval out {where}".rstrip() + "\n"
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_another_robot_is_imitated_with(command: Command, trained: Train, tmp_path: Path) -> None:
     """Gliding with its camera; then it is filmed, and evaluated, on its own legs."""
     film = "--validation-steps 60 --video film.gif"
@@ -552,7 +552,7 @@ def test_another_robot_is_imitated_with(command: Command, trained: Train, tmp_pa
     assert json.loads((tmp_path / "figures.json").read_text())["robot"] == "go2"
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_training_ends_with_its_film(trained: Train, tmp_path: Path) -> None:
     """A gliding policy is filmed on legs; a recipe films its last run."""
     (tmp_path / "recipe.txt").write_text(f"imitate {IMITATE} --validation-steps 150")

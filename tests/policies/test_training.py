@@ -336,7 +336,7 @@ def over_walk(folder: Path, **options: Any) -> dict[str, Any]:
     return {**shared, "validation_episodes": 2, **options}
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("kind", [CourseConfig, pytest.param(JointConfig, marks=pytest.mark.long)])
 def test_policies_learn_on_the_course_by_trial(
     tmp_path: Path, kind: type[CourseConfig] | type[JointConfig]
@@ -349,7 +349,7 @@ def test_policies_learn_on_the_course_by_trial(
     assert returns[-1] > returns[0] + 0.5 * abs(returns[0])
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_search_that_makes_things_worse_leaves_its_start_the_best(tmp_path: Path) -> None:
     """Steps far too long spoil the shipped policy: its own weights are what the run returns."""
     start = Path("policies/pretrained/iap/high_level/best.npz")
@@ -366,7 +366,7 @@ def test_a_search_that_makes_things_worse_leaves_its_start_the_best(tmp_path: Pa
     assert worse[-1] < first
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_both_levels_are_trained_at_once(tmp_path: Path) -> None:
     low_level = write_run(tmp_path / "low", "follow", gentle_weights())
     quick = dict(steps=50, validation_steps=50, validate_every=1, iterations=1)

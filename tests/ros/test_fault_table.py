@@ -84,7 +84,7 @@ def test_faults_that_were_once_mishandled(name: str) -> None:
     report(FaultsConfig(only=name))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_an_unexpected_outcome_is_reported() -> None:
     case = next(each for each in JOINTS if each.name == "a velocity that is inf")
     assert not replace(case, expected=WALKS).run(load_bundle("iap")).passed
@@ -93,7 +93,7 @@ def test_an_unexpected_outcome_is_reported() -> None:
         report(FaultsConfig(only="nowhere"))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_walk_that_ends_before_its_fault_is_repeated() -> None:
     """A stall of the machine has stopped the controller."""
     trials = []
@@ -116,7 +116,7 @@ def test_a_walk_that_ends_before_its_fault_is_repeated() -> None:
     assert last
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_different_reaction_on_another_link_is_reported() -> None:
     """With and without any command."""
     cases = {case.name: case for case in GO2_FAULTS}

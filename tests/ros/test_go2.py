@@ -295,7 +295,7 @@ def test_a_second_controller_beside_one_that_walks_is_refused(
     assert heights[-1] > 0.2
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_node_can_be_configured_again_after_cleanup(
     processes: Processes, client: Client, link: str, switcher: MotionSwitcher
 ) -> None:

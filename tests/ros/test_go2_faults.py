@@ -32,7 +32,7 @@ def damped(heard: Heard, heights: list[float]) -> bool:
     return heard.stiff > 0 and heard.damping > 20 and min(heights) < SUNK_M
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_simulated_go2_that_is_killed_damps_the_controller(
     processes: Processes, client: Client, link: str
 ) -> None:
@@ -106,7 +106,7 @@ def diagnostics(client: Client) -> list[Any]:
     return found
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_another_program_that_starts_commanding_is_a_fault(
     processes: Processes, client: Client, link: str, heights: list[float]
 ) -> None:
@@ -147,7 +147,7 @@ def test_a_restarted_robot_is_not_commanded_before_activation(
     client.wait_for_state("walking")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_cause_of_a_failed_start_is_reported(processes: Processes) -> None:
     """By nodes beside each other, of which most wait; and nothing is sent."""
     nobody, denied, shared, unused = (f"go2:lo:{next(DOMAINS)}" for _ in range(4))

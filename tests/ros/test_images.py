@@ -214,7 +214,7 @@ def test_a_camera_that_sends_only_compressed_images_is_found(
         client.close()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_another_type_on_the_cameras_topic_is_named(processes: Processes, iap_bundle: Path) -> None:
     run = processes.start("pixelgait-run", iap_bundle, *AUTO)
     client = Client(processes.domain)

@@ -116,7 +116,7 @@ def test_a_robot_walks_in_a_namespace_and_publishes_nothing_outside(processes: P
         client.close()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_simulated_robot_is_filmed_under_another_appearance(
     processes: Processes, tmp_path: Path
 ) -> None:
@@ -135,7 +135,7 @@ def test_a_simulated_robot_is_filmed_under_another_appearance(
     assert len(played(film)) > 20  # ten a second
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_ctrl_c_ends_the_filming(processes: Processes, tmp_path: Path) -> None:
     sim = processes.start("pixelgait-sim", "--scene", "flat", "--video", tmp_path / "film.mp4")
     run = processes.start("pixelgait-run", "iap", "--duration", 5, *AUTO)
@@ -339,7 +339,7 @@ def test_large_images_arrive_from_a_driver_with_the_shipped_profile(
         client.close()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_dead_driver_is_noticed_when_activated_again(
     processes: Processes, iap_bundle: Path, client: Client, robot: FakeRobot
 ) -> None:

@@ -175,7 +175,7 @@ def test_a_node_that_fails_while_it_is_deactivated_does_not_stay_active(
         client.spin(lambda: not client.commands[-1].position)  # damped
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_new_activation_does_not_count_steps_of_the_previous_walk(
     processes: Processes, iap_bundle: Path, client: Client, robot: FakeRobot
 ) -> None:
@@ -365,7 +365,7 @@ def test_arguments_for_ros_that_cannot_be_used_are_one_clear_line(
     assert reason in output.strip().splitlines()[-1]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("stamped", [pytest.param(False, marks=pytest.mark.long), True])
 def test_a_joystick_drives_the_walk_bundle(
     processes: Processes, client: Client, robot: FakeRobot, stamped: bool

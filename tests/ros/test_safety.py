@@ -44,7 +44,7 @@ IMPATIENT = [
 ]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_robot_stands_up_again_after_a_stall_of_the_node(
     processes: Processes, iap_bundle: Path, client: Client, robot: FakeRobot
 ) -> None:
@@ -69,7 +69,7 @@ def test_the_robot_stands_up_again_after_a_stall_of_the_node(
     assert run.poll() is None
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_blocked_terminal_does_not_stall_the_control_loop(
     processes: Processes, iap_bundle: Path, client: Client, robot: FakeRobot
 ) -> None:
@@ -144,7 +144,7 @@ def test_a_driver_whose_stamps_are_wrong_is_refused_by_name(
     assert reason in said
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_drifting_clock_is_refused_by_name(
     processes: Processes, iap_bundle: Path, client: Client, robot: FakeRobot
 ) -> None:

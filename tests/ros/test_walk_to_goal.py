@@ -376,7 +376,7 @@ def nearest_wall(house: Rooms, start: Pose) -> tuple[float, float]:
     return x, y
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_demo_walks_to_the_goal_of_its_option(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

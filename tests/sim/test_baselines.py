@@ -25,7 +25,7 @@ def walked(baseline: Baseline, seeds: tuple[int, ...]) -> list[Episode]:
     return [glide_episode(high_level, body, Navigate(6000), seed) for seed in seeds]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_bug_baseline_passes_walls_that_stop_the_straight_baseline() -> None:
     houses = (9003, 9006, 9011, 9012)
     bug, straight = walked("bug", houses), walked("straight", houses)

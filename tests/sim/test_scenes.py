@@ -283,7 +283,7 @@ def test_the_contact_sheet_has_a_row_per_scene_and_a_column_per_difficulty(
         assert not np.array_equal(easy, hard)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_passers_by_hit_a_robot_in_their_path() -> None:
     """At the robot's speed and more, while it walks blindly ahead."""
     people = make_scene("passers-by", 1.0)

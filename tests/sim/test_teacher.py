@@ -118,7 +118,7 @@ def test_the_map_keeps_clear_of_boxes_and_edges_but_passes_below_hovering_boxes(
     assert yard.extent_m == pytest.approx((-2.0, 2.0, -1.5, 1.5))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("difficulty", [0.5, 1.0])
 def test_the_teacher_touches_no_passer_by(difficulty: float) -> None:
     """Without predictions of their motion it touched one in 14 of 20 episodes."""
