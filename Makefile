@@ -24,7 +24,7 @@ PIP := $(BIN)/pip install --quiet --disable-pip-version-check --no-compile
 INSTALLING = $(eval BEGAN := $(shell date +%s))
 CAME_TO = echo "$$(du -sh .venv | cut -f1) on disk in .venv, installed in $$(($$(date +%s) - $(BEGAN))) s"
 
-.PHONY: demo test slow long lint docs faults endurance recordings signals cluster view colcon benchmark speed results navigation learning fits gallery order encoders performer features gait-study walk-card walk-gif contact-sheet clean
+.PHONY: demo test slow long lint docs faults endurance recordings signals cluster view colcon kilted aarch64 benchmark speed results navigation learning fits gallery order encoders performer features gait-study walk-card walk-gif contact-sheet clean
 
 ROBOT ?= a1
 demo: $(DEMO_INSTALLED)  ## train, export, walk under ROS 2, report: runs/demo; ROBOT=go2, ...
@@ -89,6 +89,22 @@ colcon: $(INSTALLED)  ## colcon builds the package without a warning, and what i
 		ros-jazzy-ament-package==0.16.4 $(foreach part,-python -include-directories,ros-jazzy-ament-cmake$(part)==2.5.4) \
 		ros-jazzy-ament-cmake==2.5.4
 	$(BIN)/python -m pytest -m colcon tests/ros/test_colcon.py
+
+# In an environment of its own: both distributions bring the module rclpy.
+KILTED := build/kilted
+kilted:  ## the ROS tests under Kilted instead of Jazzy, in build/kilted: another 2.2 GB on disk
+	$(PYTHON) -m venv $(KILTED)
+	$(KILTED)/bin/pip install --quiet --disable-pip-version-check --extra-index-url $(TORCH_INDEX) --editable '.[dev,ros-kilted]'
+	$(KILTED)/bin/python -m pytest --numprocesses 2 --dist loadfile tests/ros
+
+# What of the tests a robot's computer can run: without simulators, torch and ROS 2.
+ARM := build/aarch64
+ON_ARM := $(foreach test,bundle replay recording unitree go2_driver profiling timing latency,tests/robot/test_$(test).py)
+aarch64:  ## the runtime on an emulated aarch64, from nothing: bundles, replays, recording, DDS, profile, loop: 30 min
+	tests/aarch64/install.sh $(ARM)
+	$(ARM)/pixelgait-profile rover --seconds 5 --no-realtime
+	$(ARM)/python -m tests.aarch64.control_loop
+	$(ARM)/python -m pytest -p no:cacheprovider $(ON_ARM)
 
 benchmark: $(INSTALLED)  ## rollout speed against bare physics
 	$(BIN)/pixelgait-benchmark

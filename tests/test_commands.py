@@ -352,7 +352,7 @@ def test_without_ros_the_nodes_say_how_to_get_it(
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, env=child_environment()
     )
-    refused(done, "ROS 2 is not installed", "pip install -e '.[ros]'")
+    refused(done, "ROS 2 is not installed", "pip install 'pixelgait[ros]'")
 
 
 @pytest.mark.parametrize(
@@ -392,7 +392,7 @@ def test_evaluating_a_run_names_the_export_options(tmp_path: Path) -> None:
         cwd=tmp_path,
         env={**child_environment(), "PYTHONPATH": str(tmp_path)},
     )
-    needs = "error: pixelgait-export needs torch: in the checkout, pip install -e '.[train]'"
+    needs = "error: pixelgait-export needs torch: pip install 'pixelgait[train]'"
     assert (done.returncode, done.stderr.splitlines()[-1]) == (1, needs)
     assert "Traceback" not in done.stderr
 

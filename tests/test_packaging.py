@@ -58,6 +58,14 @@ def test_the_wheel_has_licence_and_python_version(metadata: Message) -> None:
     assert metadata["Requires-Python"] == ">=3.10"
 
 
+def test_every_file_names_the_same_version(metadata: Message) -> None:
+    version = metadata["Version"]
+    assert f"<version>{version}</version>" in (ROOT / "package.xml").read_text()
+    assert f"version: {version}\n" in (ROOT / "CITATION.cff").read_text()
+    assert f"version = {{{version}}}" in (ROOT / "README.md").read_text()
+    assert f"## {version}\n" in (ROOT / "CHANGELOG.md").read_text()
+
+
 def test_heavy_packages_come_with_extras_only(metadata: Message) -> None:
     """And torch none but those that train, by themselves or within another."""
     brought_by: dict[str, set[str]] = {}  # extras, by the package; "" where none is asked for

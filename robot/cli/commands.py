@@ -76,7 +76,7 @@ def _run(command: str, interrupt_handler: object) -> None:
             if not os.path.exists(new := _in_the_checkout(missing)):
                 raise
             sys.exit(f"error: {new} came after the installation: there, pip install --editable .")
-        sys.exit(f"error: {command} needs {missing}: in the checkout, pip install -e '.[{extra}]'")
+        sys.exit(f"error: {command} needs {missing}: pip install 'pixelgait[{extra}]'")
 
 
 def keep_bytecode() -> None:

@@ -33,7 +33,9 @@ class ProfileConfig:
     encoders.
     """
 
-    APART = (*(("--compare", each) for each in ("--json", "--seconds", "--seed", "--no-realtime")),)
+    APART = tuple(
+        ("--compare", each) for each in ("--json", "--seconds", "--seed", "--slow", "--no-realtime")
+    )
 
     bundle: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="BUNDLE|REPORT")] = ""
     """Folder of a policy bundle, name of a shipped one, or a report file."""
@@ -45,6 +47,8 @@ class ProfileConfig:
     """Duration of the measurement [s]."""
     seed: Seed = 0
     """Seed of the synthetic readings."""
+    slow: Annotated[float, Range(1.0, 100.0)] = 1.0
+    """As on a core so many times as slow: every stage is prolonged, by spinning."""
     realtime: bool = True
     """Ask for real-time priority; without the right to it, warn and go on."""
     json: Path | None = None
@@ -90,7 +94,8 @@ def _written(config: ProfileConfig) -> tuple[Path, ...]:
         return config.compare
     if Path(config.bundle).suffix != ".json":
         return ()
-    for option, name in (("seconds", "seconds"), ("seed", "seed"), ("no-realtime", "realtime")):
+    names = ("seconds", "seed", "slow")
+    for option, name in (*zip(names, names, strict=True), ("no-realtime", "realtime")):
         if getattr(config, name) != getattr(ProfileConfig, name):
             raise UserError(f"--{option} has no effect on a report that is read")
     return (Path(config.bundle),)
@@ -100,7 +105,8 @@ def _measured(config: ProfileConfig, bundle: Bundle) -> dict[str, Any]:
     """Measure, and return the report."""
     if config.realtime and (refusal := request_priority()):
         print(f"warning: {refusal}")
-    profiler = run_loop(bundle, config.seconds, np.random.default_rng(config.seed))
+    rng = np.random.default_rng(config.seed)
+    profiler = run_loop(bundle, config.seconds, rng, config.slow)
     return {
         **head("pixelgait-profile"),
         "settings": settings(config, "compare", "page", "json"),
@@ -108,10 +114,26 @@ def _measured(config: ProfileConfig, bundle: Bundle) -> dict[str, Any]:
     }
 
 
-def run_loop(bundle: Bundle, seconds: float, rng: np.random.Generator) -> LatencyProfiler:
-    """Run the control loop on synthetic readings, at the bundle's rate."""
+class SlowCore(LatencyProfiler):
+    """A profiler that prolongs every stage `factor` times, by spinning."""
+
+    def __init__(self, period_s: float, factor: float) -> None:
+        super().__init__(period_s, ())
+        self._factor = factor
+
+    def lap(self, stage: str) -> None:
+        until_ns = self._lap_ns + self._factor * (time.monotonic_ns() - self._lap_ns)
+        while time.monotonic_ns() < until_ns:
+            pass
+        super().lap(stage)
+
+
+def run_loop(
+    bundle: Bundle, seconds: float, rng: np.random.Generator, slow: float = 1.0
+) -> LatencyProfiler:
+    """Run the control loop on synthetic readings, at the bundle's rate, on a core so slow."""
     period_s = bundle.control_dt_s
-    profiler = LatencyProfiler(period_s, ())
+    profiler = SlowCore(period_s, slow) if slow > 1.0 else LatencyProfiler(period_s, ())
     controller = bundle.controller(stopwatch=profiler)
     cache_warmup = CacheWarmup(controller)
     walked: tuple[Reading, Array] | None = None

@@ -114,7 +114,7 @@ def _bag(path: Path) -> Iterator[Any]:
     try:
         require_libraries("rosbags")
     except ModuleNotFoundError:
-        needs = "bags need rosbags: in the checkout, pip install -e '.[bags]'"
+        needs = "bags need rosbags: pip install 'pixelgait[bags]'"
         raise UserError(needs) from None
     from rosbags.highlevel import AnyReader
     from rosbags.typesys import Stores, get_typestore

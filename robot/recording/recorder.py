@@ -1,19 +1,24 @@
 """Recorder of control steps: passes them to a writer process without blocking the control loop.
 
-A thread passes steps to the process that encodes and writes them. Neither the interpreter's lock
-nor a slow disk delays the control thread, and a killed controller leaves a complete file.
+The control thread itself puts each step into a pipe that never blocks, after its command is out;
+the process at the other end encodes and writes it. A thread of lower priority in between would hold
+the interpreter's lock whenever another program takes its core. A slow disk delays nothing, and a
+killed controller leaves a complete file.
 """
 
 from __future__ import annotations
 
 import errno
+import fcntl
 import hashlib
 import os
 import pickle
-import queue
+import select
 import subprocess
 import sys
-import threading
+import time
+from collections import deque
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +28,9 @@ from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import json_bytes, require_writable
 from pixelgait.robot.runtime.control_loop import ControlStep
 
-MOST_WAITING = 1000  # steps, 10 s; further ones are lost
-CLOSE_S = 20.0  # to write the waiting steps; twice as long if the disk hangs
+PIPE_BYTES = 1 << 20  # what the system keeps for the writer, if it may; about 2 s of steps
+MOST_WAITING = 1000  # steps beyond that, 10 s; further ones are lost
+CLOSE_S = 20.0  # to write the waiting steps
 SUFFIX, MAGIC = ".mcap", b"\x89MCAP0\r\n"  # first bytes of a recording
 
 
@@ -51,7 +57,8 @@ class Recorder:
         self._reported: set[str] = set()
         self._locked = False  # another process writes the file
         self._bundle: tuple[str, str] | None = None  # name and hash of the recorded one
-        self._queue: queue.SimpleQueue[tuple[str, Any] | None] = queue.SimpleQueue()
+        self._waiting: deque[memoryview] = deque()  # encoded items that the pipe did not take yet
+        self._broken = False  # the writer has closed its end of the pipe
         command = [sys.executable, "-m", "pixelgait.robot.recording.writer", str(path)]
         # In a session of its own: only the controller receives Ctrl-C, and closes the recording.
         self._writer = subprocess.Popen(
@@ -61,8 +68,11 @@ class Recorder:
             start_new_session=True,
             env={k: v for k, v in os.environ.items() if k != "_ROS_WHEELS_BOOTSTRAP_COMPLETE"},
         )
-        self._thread = threading.Thread(target=self._pass_on, name="recorder")
-        self._thread.start()
+        assert self._writer.stdin is not None
+        self._pipe = self._writer.stdin.fileno()
+        os.set_blocking(self._pipe, False)
+        with suppress(OSError):  # above the system's limit
+            fcntl.fcntl(self._pipe, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
 
     def begin(self, bundle: Bundle) -> None:
         """Start a session: a controller of this bundle begins.
@@ -84,7 +94,7 @@ class Recorder:
             "modified": str(git["modified"]),
         }
         names = bundle.spec.joint_names
-        self._queue.put(("begin", {"files": files, "about": about, "joint_names": names}))
+        self._put(("begin", {"files": files, "about": about, "joint_names": names}))
 
     def _files(self, bundle: Bundle) -> dict[str, bytes]:
         """Files of the bundle; raises UserError if another is recorded, or files have changed."""
@@ -98,22 +108,25 @@ class Recorder:
         """End a session: the controller has stopped for this cause."""
         self._pass_last_lost()
         if self.problem is None:
-            self._queue.put(("end", cause))
+            self._put(("end", cause))
 
     def step(self, step: ControlStep) -> None:
-        """Queue a step; called by the control thread."""
+        """Pass on a step; called by the control thread."""
         self.begun = True
-        if self.problem is not None:
+        if self.problem is not None or self._broken:
             return
-        if self._queue.qsize() >= MOST_WAITING:
+        self._flush()
+        if len(self._waiting) >= MOST_WAITING:
             self.lost += 1
             self._lost_last = step
             return
         self._lost_last = None
-        self._queue.put(("step", step))
+        self._put(("step", step))
 
     def new_problems(self) -> list[str]:
         """Problems since the last call: steps were lost, or the recording has ended."""
+        if self._broken:
+            self._explain()
         gap = (
             f"{self.path}: the recording has a gap, disk or processor are too slow"
             if self.lost
@@ -124,10 +137,10 @@ class Recorder:
         return new
 
     def _pass_last_lost(self) -> None:
-        """Queue the last step after all, if it was lost."""
+        """Pass on the last step after all, if it was lost."""
         last, self._lost_last = self._lost_last, None
         if last is not None:
-            self._queue.put(("step", last))
+            self._put(("step", last))
             self.lost -= 1
 
     @property
@@ -138,32 +151,50 @@ class Recorder:
 
     def close(self) -> None:
         """Finish the file."""
+        assert self._writer.stdin is not None
         self._pass_last_lost()
-        self._queue.put(None)
+        until_s = time.monotonic() + CLOSE_S
+        while self._waiting and (left_s := until_s - time.monotonic()) > 0.0:
+            select.select([], [self._pipe], [], left_s)
+            self._flush()
+        self._writer.stdin.close()
         try:
-            self._writer.wait(CLOSE_S)
+            self._writer.wait(max(0.0, until_s - time.monotonic()))
         except subprocess.TimeoutExpired:
             self.problem = self.problem or f"{self.path}: the recording could not be finished"
             self._writer.kill()
-        self._thread.join(CLOSE_S)  # it sets `problem` if the writer failed
+        self._explain()
         if self.lost:
             self.problem = (
                 self.problem
                 or f"{self.path}: {self.lost} steps were lost, disk or processor were too slow"
             )
 
-    def _pass_on(self) -> None:
-        """Pass queued items to the writer process; runs in the recorder's thread."""
-        assert self._writer.stdin is not None
-        assert self._writer.stderr is not None
+    def _put(self, item: tuple[str, Any]) -> None:
+        """Encode an item, which must stay as it is at this moment, and pass on what can be."""
+        self._waiting.append(memoryview(pickle.dumps(item, pickle.HIGHEST_PROTOCOL)))
+        self._flush()
+
+    def _flush(self) -> None:
+        """Write what the pipe takes at once; the rest waits for the next call."""
         try:
-            with self._writer.stdin as pipe:
-                while (item := self._queue.get()) is not None:
-                    pickle.dump(item, pipe, protocol=pickle.HIGHEST_PROTOCOL)
-                    pipe.flush()
-        except OSError:  # the writer is gone
+            while self._waiting:
+                taken = os.write(self._pipe, self._waiting[0])
+                self._waiting[0] = self._waiting[0][taken:]
+                if not self._waiting[0]:
+                    self._waiting.popleft()
+        except BlockingIOError:
             pass
-        errors = self._writer.stderr.read().decode(errors="replace").strip()
+        except OSError:  # the writer is gone
+            self._broken = True
+            self._waiting.clear()
+
+    def _explain(self) -> None:
+        """Wait for the writer's end, and set `problem` if it failed."""
+        if self._writer.stderr is None or self._writer.stderr.closed:
+            return
+        with self._writer.stderr as pipe:
+            errors = pipe.read().decode(errors="replace").strip()
         if (code := self._writer.wait()) != 0:
             self._locked = code == errno.EWOULDBLOCK  # the exit code is the error number
             reason = errors.splitlines()[-1] if errors else "its process was killed"
@@ -218,6 +249,4 @@ def require_library() -> None:
     try:
         import mcap_ros2  # noqa: F401
     except ModuleNotFoundError as error:
-        raise UserError(
-            f"recordings need {error.name}: in the checkout, pip install -e '.[record]'"
-        ) from None
+        raise UserError(f"recordings need {error.name}: pip install 'pixelgait[record]'") from None

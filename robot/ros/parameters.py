@@ -21,6 +21,7 @@ from pixelgait.robot.interface import DRIVER_TIMEOUT_S
 from pixelgait.robot.recording.recorder import Recorder
 from pixelgait.robot.ros.address import Address, Topics
 from pixelgait.robot.ros.common import ros2
+from pixelgait.robot.ros.common.distributions import after_parameters_are_set
 from pixelgait.robot.ros.common.topic_names import CAMERA_TOPICS
 from pixelgait.robot.ros.links.camera import PAIR
 from pixelgait.robot.safety.supervisor import CAMERA, SensorTimeouts, sensor_timeouts_of
@@ -145,7 +146,7 @@ class Parameters:
         self._changed = changed
         self._read()
         node.add_on_set_parameters_callback(self._validate)
-        node.add_post_set_parameters_callback(self._update)
+        after_parameters_are_set(node, self._update)
 
     def seconds(self, name: str) -> float:
         """The value of a time-out [s]."""

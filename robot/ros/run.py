@@ -97,14 +97,16 @@ def run(config: RunConfig) -> None:
         require_recordable(config.record)
     from pixelgait.robot.ros.common import ros2
 
-    # Before this process asks for real-time priority: threads inherit it.
+    # Its process comes before this one asks for real-time priority and cores, and has neither.
     recorder = Recorder(config.record) if config.record is not None else None
+    granted = [pin(config.cores)] if config.cores else []
+    if config.realtime:
+        granted += [request_priority(), lock_memory()]
+    warnings += [each for each in granted if each]
+    # After it: a thread of lower priority that asks for the interpreter's lock stops the control
+    # thread until it has got a core.
     terminal = Terminal()
     try:
-        granted = [pin(config.cores)] if config.cores else []
-        if config.realtime:
-            granted += [request_priority(), lock_memory()]
-        warnings += [each for each in granted if each]
         operate(config, recorder, ros2.start(sys.argv), warnings)
     finally:
         terminal.close()

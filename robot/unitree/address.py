@@ -55,5 +55,5 @@ def parse_go2(text: str, interface: str, domain: str = "") -> Go2:
     if interface not in (name for _, name in socket.if_nameindex()):
         raise UserError(f"--link {text}: there is no network interface {interface}")
     if find_spec("cyclonedds") is None:
-        raise UserError(f"--link {text} needs cyclonedds: in the checkout, pip install -e '.[go2]'")
+        raise UserError(f"--link {text} needs cyclonedds: pip install 'pixelgait[go2]'")
     return Go2(interface, int(domain))

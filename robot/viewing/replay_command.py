@@ -99,7 +99,7 @@ def _require_film(path: Path) -> None:
     try:
         require_libraries("imageio", "imageio_ffmpeg")
     except ModuleNotFoundError as error:
-        needs = f"--video needs {error.name}: in the checkout, pip install -e '.[bags]'"
+        needs = f"--video needs {error.name}: pip install 'pixelgait[bags]'"
         raise UserError(needs) from None
 
 

@@ -55,6 +55,6 @@ def find_simulator(name: str) -> Callable[..., SimulatedBody]:
         except ModuleNotFoundError as error:
             if error.name != "mujoco":
                 raise
-            raise UserError("body 'mujoco' needs mujoco: pip install -e '.[sim]'") from None
+            raise UserError("body 'mujoco' needs mujoco: pip install 'pixelgait[sim]'") from None
         return MuJoCoBody
     raise UserError(f"unknown body '{name}', choose from {', '.join(BODIES)}")

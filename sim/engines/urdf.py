@@ -241,7 +241,7 @@ def _share(spec: RobotSpec) -> Path:
         found = distribution(EXAMPLE_ROBOT_DATA)
     except PackageNotFoundError:
         raise UserError(
-            f"robot '{spec.name}' needs {EXAMPLE_ROBOT_DATA}: pip install -e '.[go2-model]' "
+            f"robot '{spec.name}' needs {EXAMPLE_ROBOT_DATA}: pip install 'pixelgait[go2-model]' "
             f"(131 MB), or {_variable(spec)}=its manufacturer's URDF (docs/robot/go2.md)"
         ) from None
     return Path(str(found.locate_file(SHARE)))

@@ -194,7 +194,7 @@ def connect(address: str, folder: str | None) -> Any:
         from ray._private.services import canonicalize_bootstrap_address_or_die
         from ray.exceptions import RayError
     except ModuleNotFoundError as error:
-        need = f"--cluster needs {error.name}: in the checkout, pip install -e '.[cluster]'"
+        need = f"--cluster needs {error.name}: pip install 'pixelgait[cluster]'"
         raise UserError(need) from None
     try:
         head = canonicalize_bootstrap_address_or_die(address)

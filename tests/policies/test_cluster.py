@@ -444,5 +444,5 @@ main()
     )
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1] == (
-        "error: --cluster needs ray: in the checkout, pip install -e '.[cluster]'"
+        "error: --cluster needs ray: pip install 'pixelgait[cluster]'"
     )

@@ -83,5 +83,5 @@ def test_without_mujoco_a_line_says_so_before_anything_is_written(
         check=False,
     )
     assert done.returncode == 1
-    assert done.stderr.strip() == "error: body 'mujoco' needs mujoco: pip install -e '.[sim]'"
+    assert done.stderr.strip() == "error: body 'mujoco' needs mujoco: pip install 'pixelgait[sim]'"
     assert not (tmp_path / "run").exists()

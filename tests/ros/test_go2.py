@@ -335,7 +335,7 @@ def test_without_cyclonedds_a_line_says_what_to_install(processes: Processes) ->
     run = processes.script(code, "walk-go2", "--link", "go2:lo")
     assert run.wait(60) == 1
     assert run.stdout is not None
-    line = "error: --link go2:lo needs cyclonedds: in the checkout, pip install -e '.[go2]'"
+    line = "error: --link go2:lo needs cyclonedds: pip install 'pixelgait[go2]'"
     assert run.stdout.read().splitlines() == [line]
 
 

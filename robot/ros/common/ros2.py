@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from pixelgait.robot.cli.processes import ENDING
 from pixelgait.robot.errors import UserError
+from pixelgait.robot.ros.common import distributions
 from pixelgait.robot.ros.common.discovery import PROFILES, check_environment, is_local
 from pixelgait.robot.ros.common.topic_names import COLOUR, DEPTH, IMU, JOINT_STATES
 from pixelgait.robot.spec import ROBOTS, Array
@@ -24,19 +25,18 @@ check_environment()
 # Control traffic stays on this computer unless the environment says otherwise.
 LOOPBACK = Path(__file__).resolve().with_name("loopback.xml")
 if is_local():
-    os.environ.pop("ROS_LOCALHOST_ONLY", None)
+    os.environ.pop(distributions.LOCALHOST_ONLY, None)
     if os.environ.get("RMW_IMPLEMENTATION", "rmw_fastrtps_cpp") == "rmw_fastrtps_cpp":
-        os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "SYSTEM_DEFAULT"  # as the profile says
+        os.environ[distributions.RANGE] = "SYSTEM_DEFAULT"  # as the profile says
         for name in PROFILES:
             os.environ[name] = str(LOOPBACK)
     else:
-        os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
+        distributions.stay_local()
 try:
     import rclpy
     from builtin_interfaces.msg import Time
     from rclpy.clock import Clock
     from rclpy.clock_type import ClockType
-    from rclpy.event_handler import SubscriptionEventCallbacks
     from rclpy.impl.implementation_singleton import rclpy_implementation
     from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy, qos_profile_sensor_data
     from rclpy.signals import SignalHandlerOptions
@@ -44,7 +44,7 @@ try:
 except ImportError as _error:
     raise UserError(
         f"ROS 2 is not installed ({_error}): source its setup.bash, "
-        "or, on x86-64 Linux, pip install -e '.[ros]' in the checkout"
+        "or, on x86-64 Linux, pip install 'pixelgait[ros]'"
     ) from None
 
 __all__ = [
@@ -68,7 +68,7 @@ NEWEST_QOS = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
 COMMAND_QOS = QoSProfile(depth=1)  # reliable, the newest only
 LATCHED = DurabilityPolicy.TRANSIENT_LOCAL
 # No warning about publishers that another subscription of the same topic receives.
-SILENT = SubscriptionEventCallbacks(use_default_callbacks=False)
+SILENT = distributions.silent_events()
 NANOSECONDS = 1_000_000_000
 POLL_S = 0.02  # between two looks whether a signal has arrived; assumption
 
