@@ -17,7 +17,7 @@ TOP_FOLDERS = ("robot", "sim", "policies", "export")
 LAYERS = (
     ("robot",),
     ("robot.estimation",),
-    ("robot.cli", "robot.safety", "sim.world"),
+    ("robot.cli", "robot.mapping", "robot.safety", "sim.world"),
     ("robot.control", "robot.ros.common"),
     ("robot.bundle", "robot.runtime", "policies.encoders"),
     (

@@ -1,0 +1,105 @@
+"""Mapper of a robot: its local map from readings and depth images, and the collision guard."""
+
+from __future__ import annotations
+
+import math
+
+from pixelgait.robot.interface import Reading
+from pixelgait.robot.mapping.depth_view import DepthView, Floats, Lens, depth_view, lens_of
+from pixelgait.robot.mapping.guard import CollisionGuard
+from pixelgait.robot.mapping.local_map import LocalMap, Surroundings
+from pixelgait.robot.mapping.poses import FootHeights, Poses, rotation_at
+from pixelgait.robot.rotation import Vector, is_unit
+from pixelgait.robot.spec import Array, RobotSpec
+
+STALE_S = 0.5  # as of a camera; without a newer image the guard stops the robot
+# Between two readings: more is a jump of the odometry, not of the robot. Assumption: 20 m/s.
+JUMP_M, JUMP_RAD = 0.2, 0.3
+
+
+class Mapper:
+    """`step` after every control step, `add` for every depth image; owned by one thread.
+
+    The map needs odometry: without it, or after a jump, it starts anew.
+
+    Attributes:
+        around: the map at the newest image, or None; any thread may read it.
+        blind: why there is no map that can be relied on, or None.
+    """
+
+    def __init__(self, spec: RobotSpec, aspect: float) -> None:
+        """`aspect` is the ratio of width to height of the view that the mount describes."""
+        self._spec, self._aspect = spec, aspect
+        self.map, self.guard = LocalMap(), CollisionGuard(spec)
+        self.forget()
+
+    def forget(self) -> None:
+        """Start anew."""
+        self.map.forget()
+        self.around: Surroundings | None = None
+        self._poses, self._heights = Poses(), FootHeights(self._spec)
+        self._place: tuple[float, float, float] | None = None  # x, y [m], heading [rad]
+        self._position: Vector = 0.0, 0.0, 0.0
+        self._now_s = 0.0
+        self.blind: str | None = "no depth image so far"
+
+    def step(self, reading: Reading) -> None:
+        """Move the map with the robot."""
+        orientation = reading.orientation.tolist()
+        pose = [math.nan] * 3 if reading.odometry is None else reading.odometry.tolist()
+        if not math.isfinite(sum(pose)) or not is_unit(orientation):
+            if self._place is not None:
+                self.forget()
+            self.blind = "no odometry"
+            return
+        x, y, heading_rad = pose
+        if self._jumped(x, y, heading_rad):
+            self.forget()
+            self.blind = "the odometry has jumped"
+        self._place, self._now_s = (x, y, heading_rad), reading.time_s
+        rotation = rotation_at(orientation, heading_rad)
+        soles = self._heights.step(reading.joint_angles.tolist(), rotation)
+        position = self._position = x, y, self._heights.height_m
+        self._poses.add(reading.time_s, position, rotation)
+        self.map.step(reading.time_s, position, soles)
+
+    def _jumped(self, x: float, y: float, heading_rad: float) -> bool:
+        if self._place is None:
+            return False
+        was_x, was_y, was_rad = self._place
+        turned = math.remainder(heading_rad - was_rad, 2.0 * math.pi)
+        return abs(x - was_x) + abs(y - was_y) > JUMP_M or abs(turned) > JUMP_RAD
+
+    def view(self, height: int, width: int, lens: Lens | None = None) -> DepthView:
+        """The used pixels of depth images (height, width); without a lens that of the mount."""
+        camera = self._spec.camera
+        lens = lens or lens_of(camera, height, width, self._aspect)
+        return depth_view(camera, height, width, lens)
+
+    def add(self, time_s: float, depth: Floats, view: DepthView) -> None:
+        """Fuse the used pixels (h, w) [m] of a depth image with its stamp; NaN is a hole."""
+        pose = self._poses.at(time_s)
+        if pose is None:  # older than all poses
+            return
+        self.map.add(time_s, depth, view, *pose)
+        if self._place is not None:
+            heading_rad = self._place[2]
+            self.around = self.map.surroundings(self._now_s, self._position, heading_rad)
+            self.guard.update(self.around)
+            self.blind = None
+
+    def free_m(self, speed: float, yaw_rate: float) -> float:
+        """Free way [m] at this velocity command [m/s, rad/s]; inf: no obstacle is near.
+
+        Without a map the way is not free.
+        """
+        if self.around is not None and self._now_s > self.around.time_s + STALE_S:
+            self.blind = f"no depth image for {STALE_S:g} s"
+        if self.blind is not None or self._place is None:
+            return 0.0 if speed > 0.0 else math.inf
+        return self.guard.free_m(*self._place, speed, yaw_rate)
+
+    def height_scan(self, points: Array) -> Floats:
+        """How far the ground is below the base (n,) [m], at points (n, 2) in the heading frame."""
+        heading_rad = 0.0 if self._place is None else self._place[2]
+        return self.map.height_scan(self._position, heading_rad, points)

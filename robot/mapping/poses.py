@@ -1,0 +1,100 @@
+"""Poses of the base over the last tenths of a second: where it was when an image was taken."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Sequence
+
+import numpy as np
+
+from pixelgait.robot.estimation.kinematics import LegKinematics
+from pixelgait.robot.rotation import Vector
+from pixelgait.robot.spec import Array, RobotSpec
+
+KEPT_S = 0.5  # an image that is older when it arrives is not used; assumption
+
+
+def rotation_at(orientation: Sequence[float], heading_rad: float) -> Array:
+    """The rotation (3, 3) of a base with the tilt of this orientation xyzw and this heading."""
+    x, y, z, w = orientation
+    rotation = np.array(
+        (
+            (1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)),
+            (2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)),
+            (2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)),
+        )
+    )
+    turn = heading_rad - math.atan2(rotation[1, 0], rotation[0, 0])
+    sin, cos = math.sin(turn), math.cos(turn)
+    first, second = rotation[0].copy(), rotation[1]
+    rotation[0] = cos * first - sin * second
+    rotation[1] = sin * first + cos * second
+    return rotation
+
+
+class Poses:
+    """Positions (3,) [m] and rotations (3, 3) of the base, by their times."""
+
+    def __init__(self) -> None:
+        self._times_s: list[float] = []
+        self._poses: list[tuple[Vector, Array]] = []
+
+    def add(self, time_s: float, position: Vector, rotation: Array) -> None:
+        """Add the newest pose. Time that goes back starts anew."""
+        if self._times_s and time_s <= self._times_s[-1]:
+            self._times_s, self._poses = [], []
+        self._times_s.append(time_s)
+        self._poses.append((position, rotation))
+        if self._times_s[0] < time_s - 2.0 * KEPT_S:  # seldom, since it takes time
+            old = bisect_right(self._times_s, time_s - KEPT_S) - 1
+            del self._times_s[:old], self._poses[:old]
+
+    def at(self, time_s: float) -> tuple[Vector, Array] | None:
+        """The pose at a time, linear between two; None: unknown, too long ago.
+
+        A time after the newest pose has that pose.
+        """
+        later = bisect_right(self._times_s, time_s)
+        if later == 0:
+            return None
+        if later == len(self._times_s):
+            return self._poses[-1]
+        before_s, after_s = self._times_s[later - 1 : later + 1]
+        share = (time_s - before_s) / (after_s - before_s)
+        (a, rotation), (b, after) = self._poses[later - 1 : later + 1]
+        x, y, z = (one + share * (two - one) for one, two in zip(a, b, strict=True))
+        return (x, y, z), rotation + share * (after - rotation)  # 10 ms apart: small angles
+
+
+class FootHeights:
+    """Height of the base above where it started, by its two lowest feet: they bear it."""
+
+    def __init__(self, spec: RobotSpec) -> None:
+        self._legs, self._radius_m = LegKinematics(spec), spec.foot_radius_m
+        self._before: list[float] | None = None  # heights of the feet below the base
+        self.height_m = 0.0
+
+    def step(self, angles: Sequence[float], rotation: Array) -> list[Vector]:
+        """Update `height_m`; returns soles of the two feet, from the base, along the world's axes.
+
+        `angles` (12,) [rad], `rotation` (3, 3) of the base.
+        """
+        rows = rotation.tolist()
+        soles = [_turned(rows, foot.position, self._radius_m) for foot in self._legs.feet(angles)]
+        heights = [sole[2] for sole in soles]
+        first, second = sorted(range(len(heights)), key=heights.__getitem__)[:2]
+        before, self._before = self._before, heights
+        if before is None:
+            self.height_m = -(heights[first] + heights[second]) / 2.0
+        else:
+            fell = heights[first] - before[first] + heights[second] - before[second]
+            self.height_m -= fell / 2.0
+        return [soles[first], soles[second]]
+
+
+def _turned(rows: list[list[float]], at: Vector, radius_m: float) -> Vector:
+    """The lowest point of a ball `at` in the base frame, along the world's axes."""
+    x, y, z = at
+    (a, b, c), (d, e, f), (g, h, i) = rows
+    return a * x + b * y + c * z, d * x + e * y + f * z, g * x + h * y + i * z - radius_m

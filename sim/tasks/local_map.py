@@ -1,0 +1,64 @@
+"""Local map of a simulated robot: the mapper of a real one, fed with the depth of its camera."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pixelgait.robot.control.controller import commanded
+from pixelgait.robot.interface import Reading
+from pixelgait.robot.mapping.mapper import Mapper
+from pixelgait.robot.spec import Array
+from pixelgait.sim.body.interface import SimulatedBody
+from pixelgait.sim.body.randomisation import Randomisation, Sample
+from pixelgait.sim.body.sensors import apply_stereo
+from pixelgait.sim.world.seeds import Stream
+
+PERIOD_S = 0.1  # between depth images; assumption: rendering takes longer than the map
+
+
+class SimulatedMap:
+    """Called with every reading: takes depth images at its own rate, and gives the free way.
+
+    Images have the body's camera's size. They are rendered when they are exposed and reach the map
+    after a latency, with errors of a stereo camera; holes stay holes. Both are those of the body's
+    randomisation. Time that goes back is another episode.
+    """
+
+    def __init__(self, body: SimulatedBody, randomisation: Randomisation | None = None) -> None:
+        self._body, self._randomisation = body, randomisation
+        camera = body.camera
+        self.mapper = Mapper(body.spec, camera.width / camera.height)
+        self._view = self.mapper.view(camera.height, camera.width)
+        self._time_s = math.inf
+
+    def __call__(self, reading: Reading, wanted: Array) -> float:
+        """Free way [m] under a latent command (2,)."""
+        if reading.time_s < self._time_s:
+            self._begin()
+        self._time_s = reading.time_s
+        self.mapper.step(reading)
+        if reading.time_s >= self._due_s - 1e-9:
+            self._due_s += PERIOD_S
+            self._late.append((reading.time_s, self.depth()))
+        while self._late and reading.time_s >= self._late[0][0] + self._sample.camera_latency_s:
+            time_s, depth = self._late.popleft()
+            self.mapper.add(time_s, self._view.used(depth), self._view)
+        return self.mapper.free_m(*commanded(wanted))
+
+    def _begin(self) -> None:
+        seed, randomisation = self._body.seed, self._randomisation
+        self.mapper.forget()
+        robot = Stream.ROBOT.rng(seed)
+        self._sample = Sample() if randomisation is None else randomisation.sample(robot)
+        self._rng = Stream.CAMERA.rng(seed)
+        self._late: deque[tuple[float, NDArray[np.float32]]] = deque()  # stamps, depth
+        self._due_s = 0.0
+
+    def depth(self) -> NDArray[np.float32]:
+        """Depth (H, W) [m] of this instant, as the camera measures it."""
+        depth, focal = self._body.render_depth(), self._body.camera.focal_pixels
+        return apply_stereo(depth.astype(np.float64), self._sample, focal, self._rng)
