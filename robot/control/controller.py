@@ -78,6 +78,13 @@ def slower(latent: Array) -> Array:
     return latent_for(max(0.0, speed - share * MAX_SPEED_M_PER_S), math.copysign(turn, yaw_rate))
 
 
+def without_speed(latent: Array, speed: float) -> Array:
+    """A latent command (2,) whose speed ends within `SLOW_S`, from this one [m/s]: it may turn."""
+    wanted, yaw_rate = commanded(latent)
+    slow = max(0.0, speed - CONTROL_DT_S / SLOW_S * MAX_SPEED_M_PER_S)
+    return latent_for(min(wanted, slow), yaw_rate)
+
+
 class HeadingHold:
     """Heading controller: corrects the yaw rate of latent commands by the heading error.
 
@@ -289,7 +296,8 @@ class Controller(DecisionScheduler):
         self.supervisor = supervisor
         self.heading_hold = HeadingHold()
         self.carried = np.zeros(1)  # state of the low level
-        self.followed = STAND  # latent command (2,) of the last step
+        self.wanted = self.followed = STAND  # latent commands (2,) of the last step
+        self.free_m = math.inf  # of the wanted way, by a collision guard
 
     @property
     def phase(self) -> Array:
@@ -313,7 +321,7 @@ class Controller(DecisionScheduler):
         """
         super().reset()
         self.carried = np.zeros(1)
-        self.followed = STAND
+        self.wanted = self.followed = STAND
         self.heading_hold.reset()
 
     def step(self, reading: Reading, ages: Mapping[str, float] = NO_AGES) -> ControlResult:
@@ -332,7 +340,7 @@ class Controller(DecisionScheduler):
             self._steps_left = -self._longest_overdue  # a new image comes first
             scheduled = ScheduledDecision(slower(self.followed), self.decision, None)
         command = self._move(scheduled.latent, imu, reading, ages)
-        return ControlResult(command, scheduled.latent, scheduled.decision, scheduled.image)
+        return ControlResult(command, self.followed, scheduled.decision, scheduled.image)
 
     @property
     def _held_too_long(self) -> bool:
@@ -352,11 +360,14 @@ class Controller(DecisionScheduler):
         self.stopwatch.lap("observe")
         if self.supervisor.sensor_health(ages) >= SensorHealth.STALE:
             latent = slower(self.followed)
-        return ControlResult(self._move(latent, imu, reading, ages), latent)
+        return ControlResult(self._move(latent, imu, reading, ages), self.followed)
 
     def _move(
         self, latent: Array, imu: Array, reading: Reading, ages: Mapping[str, float]
     ) -> JointCommand:
+        self.wanted = latent
+        if self.free_m < math.inf:
+            latent = without_speed(latent, commanded(self.followed)[0])
         self.followed = latent
         corrected = self.heading_hold.corrected(latent, reading.orientation)
         angles = self.supervisor.filtered(reading.joint_angles)

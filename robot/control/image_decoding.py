@@ -7,7 +7,7 @@ Foxglove: blue first. A CompressedImage is as image_transport's plugins write it
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import cv2
@@ -84,11 +84,19 @@ def depth_samples(message: Any, height: int, width: int) -> NDArray[np.float32]:
     Raises:
         UserError: the encoding is not one of `DEPTHS`, or the message is cut short.
     """
+    return depth_part(message, lambda pixels: _cells(middle(pixels, height, width), height, width))
+
+
+def depth_part(message: Any, part: Callable[[NDArray[Any]], NDArray[Any]]) -> NDArray[np.float32]:
+    """A part, such as every third pixel, of a depth image (H, W) [m]; NaN where not measured.
+
+    Raises:
+        UserError: see `depth_samples`.
+    """
     _check_encoding("depth camera", message, DEPTHS)
     kind, per_metre = DEPTHS[message.encoding]
     order = ">" if message.is_bigendian else "<"
-    pixels = middle(_pixels(message, np.dtype(order + kind), 1)[..., 0], height, width)
-    depth = _cells(pixels, height, width).astype(np.float32)
+    depth = part(_pixels(message, np.dtype(order + kind), 1)[..., 0]).astype(np.float32)
     depth[(depth <= 0.0) & np.isfinite(depth)] = np.nan
     if kind == "u2":
         depth[depth == NO_READING_MM] = np.nan

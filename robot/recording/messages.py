@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from pixelgait.robot.control.observation import COLOURS
 from pixelgait.robot.interface import Image
+from pixelgait.robot.mapping.picture import drawn
 from pixelgait.robot.runtime.control_loop import ControlStep
 from pixelgait.robot.spec import Array
 
@@ -23,6 +24,7 @@ JOINTS, IMU, SEEN, COMMAND, STATE, STEP = (
     *("pixelgait/state", "step"),
 )
 SEEN_DEPTH = "camera/seen_depth"  # of an RGB-D image, beside its colours
+LOCAL_MAP = "local_map"  # as a picture
 _LINE = "=" * 80
 _TIME = "int32 sec\nuint32 nanosec"
 _HEADER = "builtin_interfaces/Time stamp\nstring frame_id"
@@ -67,7 +69,8 @@ Decision[] decision  # one where an image was processed
 float64[] targets
 float64[] kp
 float64[] kd
-float64 took_us"""
+float64 took_us
+float64 free_m  # of the wanted way, by a collision guard; inf: all of it"""
 _STAMPED = ("std_msgs/Header", "builtin_interfaces/Time")
 # Topic: (type, definition), as in ROS 2's sensor_msgs and std_msgs.
 TYPES = {
@@ -105,7 +108,8 @@ TYPES = {
         _definition(_STEP, "pixelgait/Age", "pixelgait/SensorTimeouts", "pixelgait/Decision"),
     ),
 }
-TYPES[COMMAND], TYPES[SEEN_DEPTH] = TYPES[JOINTS], TYPES[SEEN]
+TYPES[COMMAND] = TYPES[JOINTS]
+TYPES[SEEN_DEPTH] = TYPES[LOCAL_MAP] = TYPES[SEEN]
 PIXELS = {1: "mono8", 3: "rgb8"}  # by channels
 
 
@@ -120,6 +124,8 @@ def messages(
     yield IMU, _imu(header, reading.orientation, reading.angular_velocity)
     if step.image is not None:
         yield from image_messages(step.image)
+    if step.around is not None:
+        yield LOCAL_MAP, _image(drawn(step.around, 1), step.around.time_s)
     targets = command.targets if step.sent and command.kp.any() else np.zeros(0)
     yield COMMAND, _joint_state(header, joint_names, targets, np.zeros(0))
     if changed:
@@ -149,6 +155,7 @@ def _step(step: ControlStep, session: int) -> dict[str, Any]:
         "goal_number": inputs.commands.goal_number,
         "odometry": None if (pose := inputs.reading.odometry) is None else pose.tolist(),
         "latent": None if inputs.latent is None else inputs.latent.tolist(),
+        "free_m": inputs.free_m,
         "image_time_s": math.nan if step.image is None else step.image.time_s,
         "driver_timeout_s": settings["driver_timeout_s"],
         "motors_enabled": settings["motors_enabled"],

@@ -11,10 +11,20 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.interface import Image, Reading
-from pixelgait.robot.recording.messages import IMU, JOINTS, SEEN, SEEN_DEPTH, STATE, STEP, TYPES
+from pixelgait.robot.recording.messages import (
+    IMU,
+    JOINTS,
+    LOCAL_MAP,
+    SEEN,
+    SEEN_DEPTH,
+    STATE,
+    STEP,
+    TYPES,
+)
 from pixelgait.robot.runtime.state_machine import Inputs, OperatorCommands, RobotState
 from pixelgait.robot.safety.supervisor import SensorTimeouts
 from pixelgait.robot.spec import Array
@@ -43,6 +53,7 @@ class RecordedStep:
     took_us: float  # from fetching the readings to sending the command
     sent: bool  # otherwise withheld: the driver had timed out, and damping was sent
     lost: int = 0  # missing steps right before it
+    local_map: NDArray[np.uint8] | None = None  # a picture (H, W, 3), where there is a new one
 
 
 @dataclass
@@ -91,6 +102,8 @@ def read_recording(path: Path) -> Recording:
                 image = _image(messages, content.image_time_s)
             recording.joint_names = tuple(messages[JOINTS].name)
             step = _step(content, messages, image)
+            if LOCAL_MAP in messages:
+                step = replace(step, local_map=_pixels(messages[LOCAL_MAP]))
             recording.steps.append(replace(step, lost=max(0, number - expected)))
             messages, expected = {}, number + 1
     except DamagedError:
@@ -188,8 +201,10 @@ def _step(step: Any, messages: dict[str, Any], image: Image | None) -> RecordedS
     sensor_timeouts = {
         p.sensor: SensorTimeouts(p.ageing_s, p.stale_s, p.dead_s) for p in step.sensor_timeouts
     }
+    free_m = getattr(step, "free_m", math.inf)  # recordings before there was a guard
+    ages = {a.sensor: a.age_s for a in step.ages}
     return RecordedStep(
-        Inputs(reading, {a.sensor: a.age_s for a in step.ages}, commands, step.gap_s, latent),
+        Inputs(reading, ages, commands, step.gap_s, latent, free_m),
         session=step.session,
         driver_timeout_s=step.driver_timeout_s,
         motors_enabled=step.motors_enabled,
@@ -208,11 +223,13 @@ def _step(step: Any, messages: dict[str, Any], image: Image | None) -> RecordedS
 
 def _image(messages: dict[str, Any], time_s: float) -> Image:
     """The image (H, W, C) of a step, of one message or of colours and depth."""
-    parts = [
-        np.frombuffer(part.data, np.uint8).reshape(part.height, part.width, -1)
-        for part in (messages[topic] for topic in (SEEN, SEEN_DEPTH) if topic in messages)
-    ]
+    parts = [_pixels(messages[topic]) for topic in (SEEN, SEEN_DEPTH) if topic in messages]
     return Image(np.concatenate(parts, axis=2), time_s)
+
+
+def _pixels(image: Any) -> NDArray[np.uint8]:
+    """Pixels (H, W, C) of an image message."""
+    return np.frombuffer(image.data, np.uint8).reshape(image.height, image.width, -1)
 
 
 def _require_image(image: Image | None) -> Image:

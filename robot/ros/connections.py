@@ -19,6 +19,7 @@ from pixelgait.robot.ros.common.topic_names import ODOMETRY, TOPICS
 from pixelgait.robot.ros.links.battery import BatteryPublisher
 from pixelgait.robot.ros.links.camera import CameraTopics
 from pixelgait.robot.ros.links.link import Driver, RosLink
+from pixelgait.robot.ros.links.map_topics import MapPublishers, MapTopics
 from pixelgait.robot.ros.links.topic_driver import CommandTopic, TopicDriver
 from pixelgait.robot.ros.monitoring.camera_checks import CameraInfoCheck, CameraMountCheck
 from pixelgait.robot.ros.parameters import (
@@ -84,6 +85,12 @@ class Connections:
         topics = tuple(name for name in self.link.sensors if name in TOPICS)
         # Without cmd_vel, which a joystick and a planner often share.
         self._other_nodes = OtherNodes(node, topics, None if dry_run else driver.commands)
+        self.map: MapTopics | None = None
+        if parameters.maps:
+            height, width, _ = bundle.image_shape
+            guards = lambda: parameters.guards  # noqa: E731
+            self.map = MapTopics(sensors, bundle.spec, width / height, guards)
+            self._map_publishers = MapPublishers(node)
         self.pilot: VelocityCommands | None = None
         self.goal: GoalCommand | None = None
         self._camera: tuple[CameraTopics, CameraInfoCheck, CameraMountCheck] | None = None
@@ -133,6 +140,11 @@ class Connections:
         """Latent command (2,) of the remote control while it steers; None while it does not."""
         return self.link.driver.remote_command() if self._operator.commands.steered else None
 
+    def publish_map(self) -> None:
+        """Publish the local map, if there is one."""
+        if self.map is not None:
+            self._map_publishers.publish(self.map.around)
+
     def publish_battery(self) -> None:
         """Publish the battery of a robot whose link is no topic."""
         if self._battery is not None:
@@ -174,6 +186,8 @@ class Connections:
             statuses["goal"] = self.goal.status()
         if self.pilot is not None:
             statuses[VELOCITY] = self.pilot.status()
+        if self.map is not None:
+            statuses["map"] = self.map.status()
         return statuses
 
     def conflict(self, starting: bool = False) -> str | None:
@@ -192,6 +206,8 @@ class Connections:
         self._sensor_node.destroy_node()
         if self._battery is not None:
             self._battery.close()
+        if self.map is not None:
+            self._map_publishers.close()
         self.link.close()
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 from diagnostic_msgs.msg import DiagnosticArray
+from nav_msgs.msg import OccupancyGrid
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 from std_msgs.msg import Float64, Float64MultiArray, String
@@ -17,6 +18,7 @@ from std_msgs.msg import Float64, Float64MultiArray, String
 from pixelgait.robot.bundle import Bundle
 from pixelgait.robot.control.observation import draw_attention, policy_image
 from pixelgait.robot.errors import UserError
+from pixelgait.robot.mapping.picture import OBSTACLE, UNSEEN
 from pixelgait.robot.ros.common import ros2, topic_names
 from pixelgait.robot.ros.common.topic_names import NODE
 from pixelgait.robot.ros.links.ros_camera import RosCamera, rgb_frame
@@ -28,11 +30,13 @@ PLAIN_SHAPE = (240, 320, 3)  # of camera images without a bundle
 ATTENDED_S = 2.0  # plain images are hidden for so long after one with attention; assumption
 SPIN_S = 0.05
 FRAME_S = 0.1  # between images
+GROUND = (150, 150, 150)  # of a local map
 LEVELS = {diagnostics.OK: view.INFO, diagnostics.WARN: view.WARN}  # others are errors
 FOREIGN = "unexpected content: published by another program or version?"
 # Best effort, so that the controller never waits for this node; half a second of commands.
 EVERY_COMMAND = QoSProfile(depth=50, reliability=ReliabilityPolicy.BEST_EFFORT)
 STATUS_QOS = ros2.latched(10)
+MAP_TOPIC = f"{NODE}/{topic_names.LOCAL_MAP}"
 TOPICS: dict[str, tuple[Any, Any]] = {  # besides the camera's: type, quality of service
     ros2.JOINT_STATES: (ros2.JointState, ros2.NEWEST_QOS),
     ros2.JOINT_COMMAND: (ros2.JointState, EVERY_COMMAND),
@@ -43,6 +47,7 @@ TOPICS: dict[str, tuple[Any, Any]] = {  # besides the camera's: type, quality of
     f"{NODE}/{topic_names.LATENCY}": (Float64MultiArray, 10),
     f"{NODE}/{topic_names.STATE}": (String, STATUS_QOS),
     f"{NODE}/{topic_names.SENSORS}": (String, STATUS_QOS),
+    MAP_TOPIC: (OccupancyGrid, 1),
     diagnostics.TOPIC: (DiagnosticArray, 10),
 }
 
@@ -117,6 +122,8 @@ class Listener:
             self._drawn_s = time.monotonic()
             pixels = rgb_frame(message, message.height, message.width)
             return [view.Picture(ros2.seconds(message.header.stamp), pixels)]
+        if topic == MAP_TOPIC:
+            return [map_entry(message)]
         if topic in self._camera.topics:
             return self._plain(topic, message)
         if topic == diagnostics.TOPIC:
@@ -158,6 +165,15 @@ class Listener:
         ages = {name: float(each["age_s"]) for name, each in values.items() if "age_s" in each}
         if ages:
             yield view.ages_entry(now_s, ages)
+
+
+def map_entry(message: Any) -> view.Picture:
+    """The picture of a local map, ahead up."""
+    size = message.info.height, message.info.width
+    cells = np.asarray(message.data, np.int8).reshape(size).T[::-1, ::-1]
+    colours = np.full((*cells.shape, 3), GROUND, np.uint8)
+    colours[cells > 0], colours[cells < 0] = OBSTACLE, UNSEEN
+    return view.Picture(ros2.seconds(message.header.stamp), colours, view.LOCAL_MAP)
 
 
 def node_entries(topic: str, message: Any, now_s: float) -> Iterator[view.Entry]:

@@ -196,6 +196,9 @@ class ControllerNode(LifecycleNode):
             sensor_timeouts=self.parameters.sensor_timeouts, stopwatch=profiler
         )
         controller.supervisor.motors_enabled = not self.options.dry_run
+        local_map = self.connections.map
+        if local_map is not None:
+            local_map.forget()
         recorder = self.options.recorder
         if recorder is not None:
             recorder.begin(self.bundle)
@@ -213,6 +216,7 @@ class ControllerNode(LifecycleNode):
                 keep_bytes=MAX_DECISION_BYTES if self.options.out else 0,
                 record=None if recorder is None else recorder.step,
                 admit=self.connections.admit,
+                look_ahead=local_map,
             ),
         )
 
@@ -302,6 +306,7 @@ class ControllerNode(LifecycleNode):
             self.get_logger().warning(problem, throttle_duration_sec=60.0)
         self._attention.publish(self.loop)
         self._decision.publish(self.loop)
+        self.connections.publish_map()
         if self.connections.goal is not None:
             self._goal_report.publish(self.connections.goal)
 

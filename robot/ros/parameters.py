@@ -36,6 +36,7 @@ class NodeOptions:
     auto_arm: bool = False  # stand up and walk without an operator
     dry_run: bool = False  # command no motor
     pilot: str = "bundle"  # or policy, or cmd_vel
+    maps: bool = False  # keep a local map
     goal: tuple[float, float] | None = None  # first goal x, y [m] in odom's frame
     recorder: Recorder | None = None
     address: Address = field(default_factory=Topics)
@@ -69,6 +70,7 @@ DRIVER_TIMEOUT, VELOCITY_TIMEOUT = "driver_timeout_s", "cmd_vel_timeout_s"
 STAMPED = "enable_stamped_cmd_vel"  # Nav2's name
 CHECKS_CAMERA, BASE_FRAME = "check_camera", "base_frame"
 CHECKS_POWER = "check_power"
+MAPS, GUARDS = "map", "collision_guard"
 VELOCITY_TIMEOUT_S = 0.5  # Nav2's
 ODOMETRY_TIMEOUT, GOAL_TIMEOUT = "odom_timeout_s", "goal_timeout_s"
 GOAL_TIMEOUT_S = 60.0  # a path around walls may lead no nearer for 30 m; assumption
@@ -116,6 +118,7 @@ class Parameters:
             node.declare_parameter(CHECKS_CAMERA, True, checks)
             node.declare_parameter(CHECKS_POWER, True, power)
             node.declare_parameter(BASE_FRAME, "base_link", base)
+            self._declare_map(node, options.maps)
             for topic, sensor in self._sensors.items():
                 for (level, follows), seconds in zip(
                     HEALTH_LEVELS.items(), sensor_timeouts[sensor], strict=True
@@ -168,6 +171,26 @@ class Parameters:
         return self._checks_power
 
     @property
+    def maps(self) -> bool:
+        """Whether there is a local map: for others, or for the collision guard."""
+        return bool(self._node.get_parameter(MAPS).value) or self._guarded
+
+    @property
+    def guards(self) -> bool:
+        """Whether obstacles on the commanded way stop the robot; from any thread."""
+        return self._guards
+
+    def _declare_map(self, node: Any, maps: bool) -> None:
+        described = ParameterDescriptor(
+            description="Map the surroundings from depth images and odometry.", read_only=True
+        )
+        guard = ParameterDescriptor(
+            description="Stand before obstacles on the commanded way; needs a map."
+        )
+        node.declare_parameter(MAPS, maps, described)
+        self._guarded = bool(node.declare_parameter(GUARDS, False, guard).value)  # from the start
+
+    @property
     def base_frame(self) -> str:
         """The base frame, in which the contract gives the camera's mount."""
         return str(self._node.get_parameter(BASE_FRAME).value)
@@ -194,6 +217,7 @@ class Parameters:
 
     def _read(self) -> None:
         self._checks_power = bool(self._node.get_parameter(CHECKS_POWER).value)
+        self._guards = bool(self._node.get_parameter(GUARDS).value)
         for topic in self._sensors:
             self.sensor_timeouts[topic] = SensorTimeouts(*self._ages(topic).values())
         if ros2.DEPTH in self._sensors:
@@ -233,6 +257,9 @@ class Parameters:
             value = parameter.value
             if parameter.name == SIM_TIME and value:
                 return SetParametersResult(successful=False, reason="not supported")
+            if parameter.name == GUARDS and value and not self.maps:
+                reason = f"{GUARDS} needs a map: start with --map"
+                return SetParametersResult(successful=False, reason=reason)
             if isinstance(value, float) and not math.isfinite(value):
                 return SetParametersResult(successful=False, reason=f"{value} is not finite")
         problem = self._inconsistent({each.name: each.value for each in parameters})

@@ -57,6 +57,9 @@ class RunConfig:
     level, if the bundle has a trained one."""
     goal: Annotated[tuple[float, float] | None, Range(-10_000.0, 10_000.0)] = None
     """First goal x, y [m] in odom's frame; goal_pose sets later ones."""
+    map: bool = False
+    """Map the surroundings from depth images and odometry, for local_map, local_heights and the
+    parameter collision_guard."""
     autostart: bool = True
     """Configure and activate at once; otherwise wait for lifecycle transitions."""
     duration: Annotated[float, Range(0.0)] = 0.0
@@ -156,6 +159,7 @@ def operate(
         dry_run=config.dry_run,
         pilot=config.pilot,
         goal=config.goal,
+        maps=config.map,
         recorder=recorder,
         address=parse_link(config.link),
         settings=settings(config, "out", "record"),

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 from pixelgait.robot.control.controller import Controller, ControlResult, Decision
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.interface import DRIVER_TIMEOUT_S, Image, JointCommand, Link, Reading
+from pixelgait.robot.mapping.local_map import Surroundings
 from pixelgait.robot.runtime.latency import LatencyProfiler
 from pixelgait.robot.runtime.realtime import raise_priority
 from pixelgait.robot.runtime.state_machine import STIFF, Inputs, Operation, Operator, RobotState
@@ -26,6 +28,7 @@ DAMP_MESSAGES = 5
 DEACTIVATED = "deactivated"  # why a loop ended that was stopped
 # Assumption: more than an hour of short decisions by 32 x 32 pixels.
 MAX_DECISION_BYTES = 256 << 20
+MAP_S = 0.2  # between maps in a recording
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +46,7 @@ class ControlStep:
     settings: dict[str, Any]
     took_us: float  # from the last poll of the link until the command was out
     number: int  # of the loop's steps, from 0
+    around: Surroundings | None = None  # the local map, at most every `MAP_S`
 
 
 class Decisions:
@@ -79,6 +83,17 @@ def _size_bytes(image: Image, decision: Decision) -> int:
     return image.pixels.nbytes + (0 if attention is None else attention.nbytes)
 
 
+class LookAhead(Protocol):
+    """A local map, used by the control thread."""
+
+    @property
+    def around(self) -> Surroundings | None:
+        """The newest map; None while there is none."""
+
+    def look_ahead(self, reading: Reading, wanted: Array) -> float:
+        """Take a step's reading; free way [m] under the wanted latent command (2,)."""
+
+
 @dataclass(frozen=True)
 class LoopOptions:
     """Options of a `ControlLoop`."""
@@ -90,6 +105,7 @@ class LoopOptions:
     steering: Callable[[], Array | None] = lambda: None
     keep_bytes: int = MAX_DECISION_BYTES  # of the decision log
     record: Callable[[ControlStep], None] | None = None  # called after every step
+    look_ahead: LookAhead | None = None  # called after every step
     # Called once all sensors send, before anything moves, with the event that ends the loop.
     # A UserError it raises is a fault.
     admit: Callable[[threading.Event], None] = lambda _: None
@@ -111,8 +127,8 @@ class ControlLoop:
 
     Threads:
 
-    * The control thread owns link, controller, profiler, operation and rate; `record` and `admit`
-      run in it.
+    * The control thread owns link, controller, profiler, operation and rate; `record`,
+      `look_ahead` and `admit` run in it.
     * Any thread may call `start`, `stop`, `fail` and the operator's methods, and may read all
       attributes. `changes` and `sensor_status.changes` may be emptied by one other thread.
     * Any thread may set `driver_timeout_s`, and entries of the mapping `sensor_timeouts` that the
@@ -151,6 +167,8 @@ class ControlLoop:
         self._stalls = 0  # of the operation, after the last step
         self._sent_s = 0.0  # when the last command was sent, see `elapsed_s`
         self._late_s = 0.0  # a gap that was noticed only when sending
+        self._map_s = -math.inf  # stamp of the last recorded map
+        self._free_m = math.inf  # of the wanted way, see `LoopOptions.look_ahead`
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="control")
 
@@ -227,6 +245,11 @@ class ControlLoop:
         sent = self._send(result.command)
         if self.options.record is not None:
             self.options.record(self._recorded(inputs, result, sent, polled_s))
+        if self.options.look_ahead is not None:
+            self.profiler.start_lap()
+            wanted = self.controller.wanted
+            self._free_m = self.options.look_ahead.look_ahead(inputs.reading, wanted)
+            self.profiler.lap("map")
 
     def _wait(self) -> float:
         """Wait for a reading that is due; returns when the link was polled last [s]."""
@@ -250,7 +273,8 @@ class ControlLoop:
         latent = self.options.steering()
         if latent is None and self.options.pilot is not None:
             latent = self.options.pilot()
-        inputs = Inputs(reading, self.link.ages(), self.operator.commands, gap_s, latent)
+        ages, commands = self.link.ages(), self.operator.commands
+        inputs = Inputs(reading, ages, commands, gap_s, latent, self._free_m)
         self._apply_settings()
         return inputs
 
@@ -338,7 +362,16 @@ class ControlLoop:
             settings=self._settings,
             took_us=round((time.monotonic() - polled_s) * 1e6, 1),
             number=self.steps,
+            around=self._new_map(),
         )
+
+    def _new_map(self) -> Surroundings | None:
+        """The local map for the recording, if the last one there is old."""
+        around = self.options.look_ahead.around if self.options.look_ahead else None
+        if around is None or around.time_s < self._map_s + MAP_S:
+            return None
+        self._map_s = around.time_s
+        return around
 
     def _enter(self, state: RobotState, cause: str) -> None:
         self.operator.state = state

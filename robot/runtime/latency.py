@@ -35,6 +35,7 @@ STAGES = {
     "safety": "safety checks of the command",
     "compute": "observe + low_level + safety of the same step",
     "publish": "the command is sent",
+    "map": "the local map takes a reading and, where there is one, a depth image",
     "cache_warmup": "last step run again while waiting, to keep caches warm",
 }
 COMPUTE = ("observe", "low_level", "safety")  # in every step; the last one ends it

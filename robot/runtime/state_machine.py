@@ -6,6 +6,7 @@ a clock nor a link: the same inputs give the same commands, in the control loop 
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -213,6 +214,7 @@ class Inputs:
     commands: OperatorCommands
     gap_s: float = 0.0  # since the last command was sent
     latent: Array | None = None  # (2,) velocity command that replaces the high level
+    free_m: float = math.inf  # of the way that was wanted last, by a collision guard
 
 
 class Operation:
@@ -253,6 +255,7 @@ class Operation:
     def step(self, inputs: Inputs) -> ControlResult:
         """Execute a control step; after a `supervisor.fault` all commands damp."""
         self._advance(inputs)
+        self.controller.free_m = inputs.free_m
         walking = self.state is RobotState.WALKING
         result = self._walk(inputs) if walking else ControlResult(self._pose_command(inputs))
         if self._contradiction(inputs.reading, walking):

@@ -20,7 +20,7 @@ from pixelgait.robot.safety.sensor_age import SensorStatus
 from pixelgait.robot.safety.supervisor import SensorHealth
 from pixelgait.robot.spec import LEGS, Array, RobotSpec
 
-CAMERA, LOG = "camera", "log"
+CAMERA, LOCAL_MAP, LOG = "camera", "local map", "log"
 COMMAND, DURATION, GOAL = "command", "decision", "goal"
 JOINTS, GAINS, AGES = "joints", "gains", "ages"
 LATENCY, LONGEST, PERIOD = "latency", "longest", "period"
@@ -55,9 +55,9 @@ class Numbers:
 class Picture:
     """An image (H, W, 3) uint8 RGB."""
 
-    path: ClassVar = CAMERA
     time_s: float
     pixels: NDArray[np.uint8]
+    path: str = CAMERA
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +126,8 @@ def recorded_entries(recording: Recording, bundle: Bundle) -> Iterator[Entry]:
     for step in replayed(recording, bundle):
         yield from _decision(step, bundle)
         yield from _numbers(step.recorded, bundle.spec)
+        if (pixels := step.recorded.local_map) is not None:
+            yield Picture(step.recorded.inputs.reading.time_s, pixels, LOCAL_MAP)
         yield from changes.of(step.recorded)
         if step.recorded is last[step.recorded.session]:
             yield from _ending(step.recorded, recording)

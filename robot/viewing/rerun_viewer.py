@@ -89,6 +89,7 @@ class RerunLog:
 
     def _draw(self, path: str, entries: list[view.Entry]) -> None:
         """Send pictures one by one, as their sizes may differ."""
+        self._named.add(path)
         for entry in entries:
             assert isinstance(entry, view.Picture)
             self._recording.set_time(TIME, timestamp=entry.time_s)
@@ -124,8 +125,12 @@ def _blueprint(paths: set[str]) -> Any:
         for name, path in view.PLOTS.items()
         if any(f"{each}/".startswith(f"{path}/") for each in paths)
     ]
-    camera = views.Spatial2DView(name="Policy image, attention in red", origin=view.CAMERA)
-    above = views.Horizontal(camera, views.Grid(*plots, grid_columns=3), column_shares=[1, 3])
+    pictures = [views.Spatial2DView(name="Policy image, attention in red", origin=view.CAMERA)]
+    if view.LOCAL_MAP in paths:
+        title = "Local map, ahead up, obstacles in red"
+        pictures.append(views.Spatial2DView(name=title, origin=view.LOCAL_MAP))
+    seen = views.Vertical(*pictures)
+    above = views.Horizontal(seen, views.Grid(*plots, grid_columns=3), column_shares=[1, 3])
     lines = views.TextLogView(name="States, faults, sensors", origin=view.LOG)
     return views.Blueprint(views.Vertical(above, lines, row_shares=[4, 1]), collapse_panels=True)
 

@@ -517,3 +517,27 @@ def test_ahead_is_taken_from_a_trusted_orientation() -> None:
         if step == 0:
             controller.begin()  # an episode begins, the robot stands already
     assert np.abs(bearings).max() < 1e-9
+
+
+def test_a_way_that_is_not_free_ends_the_speed_and_leaves_the_turn() -> None:
+    controller = Controller(lambda *_: Decision(STAND, 10), _stand_still, Supervisor(A1))
+    wanted = latent_for(0.6, 0.5)
+    assert controller.follow(wanted, reading(0)).latent is wanted
+    controller.free_m = 0.1
+    speeds = []
+    for step in range(1, 40):
+        latent = controller.follow(wanted, reading(step)).latent
+        assert latent is not None
+        speed, yaw_rate = commanded(latent)
+        speeds.append(speed)
+        assert yaw_rate == pytest.approx(0.5)
+        assert commanded(controller.wanted) == pytest.approx((0.6, 0.5))
+    assert speeds == sorted(speeds, reverse=True)
+    assert speeds[10] > 0.2
+    assert speeds[31] == pytest.approx(0.0, abs=1e-9)
+    controller.free_m = np.inf
+    assert controller.follow(wanted, reading(40)).latent is wanted
+
+
+def _stand_still(latent, imu, joints, phase):  # noqa: ANN001, ANN202
+    return A1.default_pose_rad, phase

@@ -32,6 +32,7 @@ from pixelgait.robot.bundle import SHIPPED, load_bundle
 from pixelgait.robot.control.controller import Decision
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.interface import Image, JointCommand, Reading
+from pixelgait.robot.mapping.local_map import LocalMap
 from pixelgait.robot.recording import recorder as recorder_module
 from pixelgait.robot.recording.messages import STEP, TYPES
 from pixelgait.robot.recording.reader import RecordedStep, read_recording
@@ -58,7 +59,7 @@ def written(folder: Path) -> tuple[Path, ControlStep, ControlStep]:
     ages = {"joint_states": 1e-300, "imu/data": math.inf}
     sensor_timeouts = {"imu/data": SensorTimeouts(THIRD, 1.0, 2.0)}
     full = ControlStep(
-        inputs=Inputs(reading, ages, commands, THIRD, VALUES[:2]),
+        inputs=Inputs(reading, ages, commands, THIRD, VALUES[:2], THIRD),
         command=JointCommand(THIRD, VALUES, -VALUES, VALUES / 3.0, np.zeros(12)),
         sent=True,
         state="walking",
@@ -73,10 +74,11 @@ def written(folder: Path) -> tuple[Path, ControlStep, ControlStep]:
         },
         took_us=1234.5,
         number=0,
+        around=LocalMap().surroundings(THIRD, (0.0, 0.0, 0.3), 0.0),
     )
     without_odometry = Inputs(replace(reading, odometry=None), ages, OperatorCommands())
     bare = replace(full, inputs=without_odometry, fault=None, image=None, decision=None, number=1)
-    bare = replace(bare, sent=False)
+    bare = replace(bare, sent=False, around=None)
     file = folder / "walk.mcap"
     with file.open("wb") as stream:
         writer = StepWriter(stream)
@@ -105,7 +107,7 @@ def numbered(file: Path, *sessions: tuple[int, ...]) -> Path:
         for numbers in sessions:
             writer.begin({}, {}, load_bundle("navigator").spec.joint_names)
             for number in numbers:
-                writer.step(replace(full, number=number))
+                writer.step(replace(full, number=number, around=None))
         writer.finish()
     return file
 
@@ -161,6 +163,8 @@ def same_bits(recorded: RecordedStep, step: ControlStep) -> None:
     assert mine.ages == theirs.ages
     assert mine.commands == theirs.commands
     assert (mine.gap_s, mine.reading.time_s) == (theirs.gap_s, theirs.reading.time_s)
+    assert mine.free_m == theirs.free_m
+    assert (recorded.local_map is None) == (step.around is None)
     assert recorded.sensor_timeouts == step.settings["sensor_timeouts"]
     for name in ("driver_timeout_s", "motors_enabled"):
         assert getattr(recorded, name) == step.settings[name]

@@ -238,6 +238,7 @@ def test_the_layout_for_foxglove_shows_recorded_topics() -> None:
     missing = {path for panel in foxglove.tabs()["Recording"] for path in foxglove.paths(panel)}
     for topic, message in decoded(("iap", "iap-rgbd")):
         missing -= {path for path in missing if foxglove.found(path, topic, message)}
+    missing.discard("local_map")  # these recordings are older
     # Those of the command, which these recordings lack, have its type in common with joint_states.
     assert {path.replace(COMMAND, JOINTS) for path in missing} <= {
         f"{JOINTS}.position[{i}]" for i in range(12)

@@ -14,3 +14,4 @@ NODE = "pixelgait"
 # Status topics in the node's own namespace.
 DECISION, LATENCY, DISTANCE = "decision", "latency", "distance_to_goal"
 STATE, SENSORS = "state", "sensors"
+LOCAL_MAP, LOCAL_HEIGHTS = "local_map", "local_heights"

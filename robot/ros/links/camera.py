@@ -37,7 +37,7 @@ def raw_image(topic: str, message: Any) -> Any:
     return image
 
 
-def _forms(topic: str) -> list[Form]:
+def forms(topic: str) -> list[Form]:
     """Compressed forms of an image topic."""
     convert = partial(raw_image, topic)
     return [Form(suffix, ros2.CompressedImage, convert) for suffix in COMPRESSED[topic]]
@@ -55,7 +55,7 @@ class CameraTopics:
         self._node, self.camera = node, RosCamera(image_shape)
         self.sensors = self.camera.topics
         types = dict.fromkeys(self.sensors, ros2.Image)
-        self._messages = NewestMessages(node, types, {name: _forms(name) for name in self.sensors})
+        self._messages = NewestMessages(node, types, {name: forms(name) for name in self.sensors})
         self.image, self.stamps = self.camera.image, self._messages.stamps
         self._pictures = {topic: FrozenImageCheck() for topic in self.sensors}
         self._motion = {
