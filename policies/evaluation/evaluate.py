@@ -32,6 +32,7 @@ from pixelgait.sim.body.interface import SimulatedBody
 from pixelgait.sim.engines.registry import make_body
 from pixelgait.sim.tasks.episode import Episode, run_episode
 from pixelgait.sim.tasks.follow import Follow
+from pixelgait.sim.tasks.local_map import SimulatedMap
 from pixelgait.sim.tasks.navigate import navigation_task
 from pixelgait.sim.tasks.task import Task
 
@@ -129,6 +130,7 @@ def evaluation_key(config: EvalConfig, bundle: Bundle) -> dict[str, Any]:
         "seed": config.seed,
         "seconds": config.seconds,
         "requested_episodes": config.episodes,
+        **({"guard": True} if config.guard else {}),
     }
 
 
@@ -147,6 +149,8 @@ def format_description(described: dict[str, Any]) -> str:
         parts.append("randomised")
     if described["faults"]:
         parts.append(f"faults {' '.join(described['faults'])}")
+    if "guard" in described:
+        parts.append("collision guard")
     if described["camera_pitch_deg"]:
         parts.append(f"camera {described['camera_pitch_deg']:+g} degrees down")
     if described["camera_roll_deg"]:
@@ -159,7 +163,8 @@ def film(config: EvalConfig, path: Path) -> None:
     from pixelgait.sim.viewing.video import record_video
 
     seeds = range(config.seed, config.seed + config.video_episodes)
-    record_video(*player(config), seeds, path)
+    controller, body, task = player(config)
+    record_video(controller, body, task, seeds, path, local_map(config, body))
 
 
 def run_episodes(config: EvalConfig) -> Iterator[Episode]:
@@ -187,9 +192,10 @@ def watch_episodes(config: EvalConfig) -> Iterator[Episode]:
     from pixelgait.sim.viewing.live_view import RealTime, opened, view_of
 
     controller, body, task = player(config)
+    guard = local_map(config, body)
     with opened(view_of(config, config.body, body.spec, config.seed)) as window:
         for seed in range(config.seed, config.seed + config.episodes):
-            yield run_episode(controller, body, task, seed, RealTime(window, body, seed))
+            yield run_episode(controller, body, task, seed, RealTime(window, body, seed), guard)
 
 
 def player(config: EvalConfig) -> tuple[Controller, SimulatedBody, Task]:
@@ -220,15 +226,21 @@ def player(config: EvalConfig) -> tuple[Controller, SimulatedBody, Task]:
     return bundle.controller(high_level), body, navigation_task(scene, steps)
 
 
+def local_map(config: EvalConfig, body: SimulatedBody) -> SimulatedMap | None:
+    """The map of an evaluation with a collision guard."""
+    return SimulatedMap(body, config.make_randomisation()) if config.guard else None
+
+
 _run_seed: Callable[[int], Episode]
 
 
 def _start(config: EvalConfig) -> None:
     global _run_seed
     controller, body, task = player(config)
+    guard = local_map(config, body)
 
     def run_seed(seed: int) -> Episode:
-        return run_episode(controller, body, task, seed)
+        return run_episode(controller, body, task, seed, look_ahead=guard)
 
     _run_seed = run_seed
 

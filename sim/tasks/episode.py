@@ -125,6 +125,7 @@ def run_episode(
     task: Task,
     seed: int,
     watch: Callable[[int, ControlResult], None] | None = None,
+    look_ahead: Callable[[Reading, Array], float] | None = None,
 ) -> Episode:
     """Run a controller on a body in the episode of a seed, until the task is over.
 
@@ -134,6 +135,8 @@ def run_episode(
         task: gives the reward, and ends the episode.
         seed: of everything that is drawn.
         watch: called after every control step with its number, from 1, and result.
+        look_ahead: called before a control step with its reading and the latent command (2,) that
+            was wanted in the last one: how far the way is free [m], see `SimulatedMap`.
     """
     reading = body.reset(seed)
     controller.reset()
@@ -143,6 +146,8 @@ def run_episode(
     while not over and log.steps < task.steps:
         if log.before_step():
             log.observed(_observation(decision, reading, controller.phase))
+        if look_ahead is not None:
+            controller.free_m = look_ahead(reading, controller.wanted)
         result = controller.step(reading, body.ages())
         decision = result.decision
         body.apply(result.command)

@@ -16,6 +16,7 @@ from tqdm import tqdm
 from pixelgait.robot.control.controller import Controller, ControlResult
 from pixelgait.robot.control.observation import draw_attention
 from pixelgait.robot.interface import CONTROL_DT_S
+from pixelgait.robot.mapping import picture
 from pixelgait.robot.rotation import upright
 from pixelgait.robot.spec import Array, CameraMount, RobotSpec
 from pixelgait.robot.viewing.film import FRAMES_PER_S, Frame, evenly, write_film
@@ -26,6 +27,7 @@ from pixelgait.sim.engines.pybullet_client import pybullet
 from pixelgait.sim.engines.pybullet_scene import PyBulletScene, render_view
 from pixelgait.sim.scenes.houses.indoor import Indoor
 from pixelgait.sim.tasks.episode import Episode, run_episode
+from pixelgait.sim.tasks.local_map import SimulatedMap
 from pixelgait.sim.tasks.task import Task
 from pixelgait.sim.world.scene import Scene, WithAppearance
 from pixelgait.sim.world.seeds import Stream
@@ -167,9 +169,16 @@ class Take(NamedTuple):
 
 
 def record_video(
-    controller: Controller, body: SimulatedBody, task: Task, seeds: Sequence[int], path: Path
+    controller: Controller,
+    body: SimulatedBody,
+    task: Task,
+    seeds: Sequence[int],
+    path: Path,
+    local_map: SimulatedMap | None = None,
 ) -> list[Episode]:
     """Run episodes and film them, several side by side in a grid; a .png becomes a strip.
+
+    With a `local_map` it guards the robot, and is drawn below the policy's image.
 
     Frames are rendered afterwards, only those that are shown.
     """
@@ -179,7 +188,7 @@ def record_video(
     ) as bar:
         for number, seed in enumerate(seeds):
             bar.update(number * task.steps - bar.n)  # episodes may end early
-            take, episode = film_episode(controller, body, task, seed, bar.update)
+            take, episode = film_episode(controller, body, task, seed, bar.update, local_map)
             takes.append(take)
             episodes.append(episode)
     longest = max(len(take.track.path) for take in takes)
@@ -195,6 +204,7 @@ def film_episode(
     task: Task,
     seed: int,
     progress: Callable[[], Any] = lambda: None,
+    local_map: SimulatedMap | None = None,
 ) -> tuple[Take, Episode]:
     """Run an episode and record it for a film; `progress` is called after every step."""
     every = round(1.0 / FRAMES_PER_S / CONTROL_DT_S)
@@ -212,9 +222,9 @@ def film_episode(
             now = step * CONTROL_DT_S
             rows.append(np.array((now, *np.concatenate(body.pose()), *body.joint_angles())))
             simulated_s.append(body.time_s)
-            insets[now] = inset
+            insets[now] = inset if local_map is None else with_map(inset, local_map)
 
-    episode = run_episode(controller, body, task, seed, watch)
+    episode = run_episode(controller, body, task, seed, watch, local_map)
     return Take(seed, Track(np.array(rows), np.array(simulated_s)), insets), episode
 
 
@@ -236,6 +246,19 @@ def side_by_side(films: Sequence[Iterator[Frame]]) -> Iterator[Frame]:
         if ended:
             return
         yield grid.copy()
+
+
+def with_map(inset: Frame | None, local_map: SimulatedMap) -> Frame | None:
+    """A policy's image with the map below it."""
+    around = local_map.mapper.around
+    if around is None:
+        return inset
+    below = picture.drawn(around, 2)
+    if inset is None:
+        return below
+    width = max(below.shape[1], inset.shape[1])
+    wide = [np.pad(p, ((0, 0), (0, width - p.shape[1]), (0, 0))) for p in (inset, below)]
+    return np.concatenate(wide)
 
 
 def draw_inset(pixels: Frame, attention: NDArray[np.float32] | None) -> Frame:
