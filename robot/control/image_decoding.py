@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Mapping
+from types import SimpleNamespace
 from typing import Any
 
 import cv2
@@ -156,6 +157,15 @@ def decompressed(message: Any, depth: bool) -> NDArray[Any]:
     with np.errstate(divide="ignore", invalid="ignore"):
         metres = np.float32(a) / (steps.astype(np.float32) - np.float32(b))
     return np.where(steps == 0, np.float32(np.nan), metres).astype(np.float32)
+
+
+def image_of(pixels: NDArray[Any], header: Any) -> Any:
+    """A message of colours (H, W, 3) blue first, or of depth (H, W) uint16 [mm] or float32 [m]."""
+    encoding = "bgr8" if pixels.ndim == 3 else "16UC1" if pixels.dtype == np.uint16 else "32FC1"
+    height, width = pixels.shape[:2]
+    size = {"height": height, "width": width, "step": pixels.nbytes // height}
+    data = np.ascontiguousarray(pixels).view(np.uint8).ravel()
+    return SimpleNamespace(header=header, **size, encoding=encoding, is_bigendian=0, data=data)
 
 
 def _decoded(message: Any, data: Any, flags: int) -> NDArray[Any]:

@@ -18,10 +18,9 @@ from typing import Any, NamedTuple
 
 import cv2
 import numpy as np
-from numpy.typing import NDArray
 
 from pixelgait.robot.cli.options import require_libraries
-from pixelgait.robot.control.image_decoding import DEPTHS, decompressed
+from pixelgait.robot.control.image_decoding import DEPTHS, decompressed, image_of
 from pixelgait.robot.errors import UserError
 
 COLOUR, DEPTH, IMU, ODOMETRY = "colour", "depth", "imu", "odometry"
@@ -245,19 +244,10 @@ def _image(kind: str, message: Any, message_type: str, time_ns: int) -> Any:
     if message_type != COMPRESSED:
         fields = {name: getattr(message, name) for name in IMAGE_FIELDS}
         return SimpleNamespace(header=header, **fields)
-    return _image_of(decompressed(message, kind == DEPTH), header)
+    return image_of(decompressed(message, kind == DEPTH), header)
 
 
 IMAGE_FIELDS = ("height", "width", "encoding", "is_bigendian", "step", "data")
-
-
-def _image_of(pixels: NDArray[Any], header: Any) -> Any:
-    """A message of colours (H, W, 3) blue first, or of depth (H, W) uint16 [mm] or float32 [m]."""
-    encoding = "bgr8" if pixels.ndim == 3 else "16UC1" if pixels.dtype == np.uint16 else "32FC1"
-    height, width = pixels.shape[:2]
-    size = {"height": height, "width": width, "step": pixels.nbytes // height}
-    data = pixels.tobytes()
-    return SimpleNamespace(header=header, **size, encoding=encoding, is_bigendian=0, data=data)
 
 
 def _stamp(time_ns: int) -> SimpleNamespace:
@@ -343,7 +333,7 @@ def _image_message(file: Path, kind: str, time_ns: int, lens: dict[str, Any] | N
             raise UserError(f"{file}: depth needs 16 bits and one channel, it has {pixels.dtype}")
         if (scale := float((lens or {}).get("depth_scale", 1000.0))) != 1000.0:
             pixels = (pixels / np.float32(scale)).astype(np.float32)
-    return _image_of(pixels, SimpleNamespace(stamp=_stamp(time_ns), frame_id=""))
+    return image_of(pixels, SimpleNamespace(stamp=_stamp(time_ns), frame_id=""))
 
 
 def _intrinsics(path: Path) -> dict[str, Any] | None:

@@ -308,13 +308,20 @@ class ControlLoop:
                 self.profiler.start()
                 self.walking_since = time.monotonic()
         elif operation.cause != self._cause and operation.state is RobotState.WALKING:
-            self._enter(operation.state, operation.cause)  # blocked
-            if operation.blocked.given_up and operation.needs_goal:
-                self.operator.go_to(None)
+            self._report_blocked(operation)
         self._cause = operation.cause
         self._disarm_if_down(ages)
         if supervisor.fault is not None and self.fault is None:
             self.fault = supervisor.fault + self._warnings(supervisor.silent(ages)[:1])
+
+    def _report_blocked(self, operation: Operation) -> None:
+        """Report a manoeuvre; a robot that gives up loses its goal, or stands until an order."""
+        if operation.blocked.given_up and not operation.needs_goal:
+            self.operator.stand(operation.cause)
+            return
+        self._enter(operation.state, operation.cause)
+        if operation.blocked.given_up:
+            self.operator.go_to(None)
 
     def _disarm_if_down(self, ages: Mapping[str, float]) -> None:
         """After a stall, or without sensors while limp, only new commands make the robot stiff."""

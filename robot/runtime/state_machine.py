@@ -69,7 +69,7 @@ class OperatorCommands:
     stop: str | None = None
     goal_position: tuple[float, float] | None = None  # x, y [m] in the odometry's frame
     goal_number: int = 0  # changes with each goal, even if the position does not
-    because: str = "ordered"  # cause of lying down
+    because: str = "ordered"  # cause of lying down, or of standing
     steered: bool = False  # while it walks: by a remote control, not by policy or cmd_vel
 
 
@@ -118,6 +118,12 @@ class Operator:
         """Let the policy walk, also instead of a remote control; the robot must stand."""
         allowed = (RobotState.READY, RobotState.WALKING, RobotState.STANDING_UP)
         return self._command(RobotState.WALKING, "walking", allowed)
+
+    def stand(self, because: str) -> None:
+        """Stand instead of walking, for this reason, until an order."""
+        with self._lock:
+            if self.commands.wanted is RobotState.WALKING:
+                self.commands = replace(self.commands, wanted=RobotState.READY, because=because)
 
     def steer(self) -> None:
         """Let the remote control steer a robot that walks, until an order; the goal is kept."""
@@ -321,7 +327,7 @@ class Operation:
             self.blocked.begin()
             self._enter(RobotState.WALKING, "ordered")
         elif wanted is RobotState.READY and state is RobotState.WALKING:
-            self._enter(RobotState.READY, "ordered")
+            self._enter(RobotState.READY, commands.because)
 
     def _check_the_stand(self, reading: Reading) -> None:
         """End standing up once the robot stands as it should; too late is a fault."""

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pixelgait.robot.control.blocked import TRIES
 from pixelgait.robot.control.controller import Controller, Decision
 from pixelgait.robot.control.low_level import LOW_LEVEL_WEIGHTS, LinearLowLevel
 from pixelgait.robot.errors import UserError
@@ -232,6 +233,23 @@ def test_a_stall_disarms_a_robot_that_an_operator_has_armed() -> None:
     assert (RobotState.LIMP, "disarmed, the driver has damped it") in loop.changes
     assert loop.operator.stand_up() == (False, "not armed")
     told_to_walk(loop)
+    loop.stop()
+    assert loop.fault is None
+
+
+def test_a_blocked_robot_that_has_given_up_walks_when_ordered() -> None:
+    loop = start(SimulatedLink(), auto=False)
+    told_to_walk(loop)
+    blocked = loop.operation.blocked
+    blocked.tries = TRIES
+    blocked._way.stuck = lambda *_: True  # type: ignore[method-assign]
+    wait_for(lambda: loop.operator.state is RobotState.READY)
+    assert loop.changes[-1] == (RobotState.READY, blocked.cause)
+    assert "given up" in blocked.cause
+    blocked._way.stuck = lambda *_: False  # type: ignore[method-assign]
+    assert loop.operator.walk()[0]
+    wait_for(lambda: loop.operator.state is RobotState.WALKING)
+    assert not blocked.manoeuvres
     loop.stop()
     assert loop.fault is None
 

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
+from concurrent.futures import Future
 from pathlib import Path
+from queue import SimpleQueue
+from threading import Event
 from types import SimpleNamespace
 from typing import Any
 
@@ -155,24 +159,72 @@ def test_other_compressed_images_are_refused_by_name(
         raw_image(topic, as_message(kind, data))
 
 
+class AtOnce:
+    """A pool without threads."""
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        pass
+
+    def submit(self, function: Callable[..., Any], *arguments: Any) -> Future[Any]:
+        result: Future[Any] = Future()
+        try:
+            result.set_result(function(*arguments))
+        except UserError as error:
+            result.set_exception(error)
+        return result
+
+
+def test_a_slow_decoder_never_delays_the_control_thread_and_takes_the_newest_image() -> None:
+    from pixelgait.robot.ros.links.decoder import Decoder
+
+    begun, decoded, release = SimpleQueue[int](), [], Event()
+
+    def convert(number: int) -> int:
+        begun.put(number)
+        assert release.wait(20.0)
+        return -number
+
+    decoder = Decoder(convert)
+    assert decoder.exchange(1) == (None, None)
+    assert begun.get(timeout=20.0) == 1
+    for number in (2, 3, 4):  # arrive while the first is decoded
+        assert decoder.exchange(number) == (None, None)
+    release.set()
+    while len(decoded) < 2:
+        message, problem = decoder.exchange(None)
+        decoded += [message] if message is not None else []
+        assert problem is None
+    assert decoded == [-1, -4]
+    release.clear()
+    decoder.exchange(5)
+    decoder.forget()
+    release.set()
+    decoder.exchange(6)
+    while (message := decoder.exchange(None)[0]) is None:
+        pass
+    assert message == -6
+
+
 def test_a_damaged_compressed_image_is_like_a_missing_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """A camera on a cable with errors: one damaged JPEG must not let a walking robot sink."""
     from functools import partial
 
-    from pixelgait.robot.ros.links import topic_driver
+    from pixelgait.robot.ros.links import decoder, topic_driver
     from pixelgait.robot.ros.links.camera import raw_image
 
     sent: list[Any] = []
+    monkeypatch.setattr(decoder, "ThreadPoolExecutor", AtOnce)
     ros2 = topic_driver.ros2
     monkeypatch.setattr(ros2, "take", lambda _: sent.pop() if sent else None)
     monkeypatch.setattr(ros2, "now_s", lambda _: 100.0)
     monkeypatch.setattr(ros2, "subscribe", lambda *_: None)
     messages = topic_driver.NewestMessages(None, {COLOUR: ros2.Image})
-    messages._convert[COLOUR] = partial(raw_image, COLOUR)
+    messages._decoders[COLOUR] = decoder.Decoder(partial(raw_image, COLOUR))
     form = compressed(COLOUR, picture(), "jpeg", "")
     for number, (data, new) in enumerate(((form[1], 1), (b"\xff\xd8 broken", 0), (form[1], 1))):
         sent.append(ros2.CompressedImage(format=form[0], data=data))
         sent[0].header.stamp.sec, sent[0].header.stamp.nanosec = 99, number
+        assert not list(messages.take())
         assert len(list(messages.take())) == new
         warning = messages.warnings()[COLOUR]
         assert ("cannot be decoded" in warning) == (not new)

@@ -10,7 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pixelgait.robot.control.image_decoding import brightness, decompressed, depth_samples
+from pixelgait.robot.control.image_decoding import (
+    brightness,
+    decompressed,
+    depth_samples,
+    image_of,
+)
 from pixelgait.robot.control.observation import DEPTH_RANGE_M
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.interface import Reading
@@ -28,13 +33,8 @@ NEAREST_M = 0.5  # for the motion of pictures: nearer things would outweigh all 
 
 
 def raw_image(topic: str, message: Any) -> Any:
-    """The Image of a CompressedImage on a topic of colours or depth; raises as `decompressed`."""
-    pixels = decompressed(message, topic == ros2.DEPTH)
-    depth = "16UC1" if pixels.dtype == np.uint16 else "32FC1"
-    image = ros2.Image(header=message.header, encoding=depth if pixels.ndim == 2 else "bgr8")
-    image.height, image.width = pixels.shape[:2]
-    image.step, image.data = pixels.nbytes // image.height, pixels.tobytes()
-    return image
+    """The image of a CompressedImage on a topic of colours or depth; raises as `decompressed`."""
+    return image_of(decompressed(message, topic == ros2.DEPTH), message.header)
 
 
 def forms(topic: str) -> list[Form]:

@@ -17,6 +17,7 @@ from pixelgait.robot.interface import Image, JointCommand, Reading
 from pixelgait.robot.ros.common import ros2
 from pixelgait.robot.ros.common.static_transforms import TF_STATIC, StaticTransforms
 from pixelgait.robot.ros.links.battery import BatteryTopic
+from pixelgait.robot.ros.links.decoder import Decoder
 from pixelgait.robot.rotation import Quaternion, inverse, product, to_base_frame
 from pixelgait.robot.runtime.power import PowerState
 from pixelgait.robot.safety.sensor_age import Freshness
@@ -43,7 +44,8 @@ class NewestMessages:
     messages a second and hold the interpreter's lock when the control step needs it (0.2 to 0.5 ms
     were measured, for a low level of 0.05 ms).
 
-    A topic that has no publisher is taken in the first of its `forms` that has one.
+    A topic that has no publisher is taken in the first of its `forms` that has one, and converted
+    in a thread: see `Decoder`.
     """
 
     def __init__(
@@ -54,7 +56,7 @@ class NewestMessages:
     ) -> None:
         self._node, self.topics = node, tuple(types)
         self._types, self._forms = dict(types), forms
-        self._convert: dict[str, Callable[[Any], Any]] = {}  # by topic, if it has another form
+        self._decoders: dict[str, Decoder] = {}  # by topic, if it has another form
         self._looked_s = time.monotonic()
         self._freshness = {topic: Freshness(topic) for topic in types}
         self.received = dict.fromkeys(types, 0)  # number of messages taken
@@ -73,15 +75,14 @@ class NewestMessages:
         """
         self._look_for_publishers()
         for topic, subscription in self._subscriptions.items():
-            if (message := ros2.take(subscription)) is None:
+            message, warning = ros2.take(subscription), None
+            self.received[topic] += message is not None
+            if topic in self._decoders:
+                message, warning = self._decoders[topic].exchange(message)
+            if message is None:
                 continue
-            self.received[topic] += 1
             stamp_s = ros2.seconds(message.header.stamp)
-            try:
-                message = self._convert[topic](message) if topic in self._convert else message
-            except UserError as error:  # one damaged image is like one that is missing
-                warning: str | None = str(error)
-            else:
+            if warning is None:  # one damaged image is like one that is missing
                 self.newest[topic], warning = message, problem(topic, message)
             if self._freshness[topic].arrived(
                 stamp_s, ros2.now_s(self._node), time.monotonic(), warning
@@ -96,7 +97,7 @@ class NewestMessages:
         self._looked_s = time.monotonic()
         for topic in missing:
             kinds, wanted = self._published(topic), ros2.type_name(self._types[topic])
-            if wanted in kinds or topic in self._convert:
+            if wanted in kinds or topic in self._decoders:
                 continue
             form = next((f for f in self._forms.get(topic, ()) if self._has(topic, f)), None)
             if form is not None:
@@ -120,12 +121,12 @@ class NewestMessages:
         self._node.destroy_subscription(self._subscriptions[topic])
         name = self._form_name(topic, form)
         self._subscriptions[topic] = ros2.subscribe(self._node, form.kind, name)
-        self._convert[topic] = form.convert
+        self._decoders[topic] = Decoder(form.convert)
 
     def forget(self) -> None:
         """Treat what has arrived so far as never sent."""
-        for freshness in self._freshness.values():
-            freshness.forget()
+        for each in (*self._freshness.values(), *self._decoders.values()):
+            each.forget()
 
     def ages(self) -> dict[str, float]:
         """Time since each topic's newest data was measured [s]."""

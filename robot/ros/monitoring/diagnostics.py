@@ -67,7 +67,7 @@ class Diagnostics:
         level = WARN if operation.state is RobotState.STOPPED else OK
         if (recent := operation.recent_stalls) >= MANY_STALLS:
             level, text = WARN, f"{text}, stalled {recent} times within a minute"
-        if operation.blocked.manoeuvres:
+        if operation.blocked.manoeuvres and operation.cause == operation.blocked.cause:
             level, text = WARN, f"{text}, {operation.cause}"
         values = {
             "cause": operation.cause,
