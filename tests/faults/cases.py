@@ -11,8 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from geometry_msgs.msg import PoseStamped, Twist
 from sensor_msgs.msg import CameraInfo
 
+from pixelgait.robot.ros.commands.cmd_vel import VELOCITY
+from pixelgait.robot.ros.commands.goal import GOAL as GOAL_TOPIC
 from pixelgait.robot.ros.common import ros2
 from tests.faults.changes import (
     assign,
@@ -46,7 +49,7 @@ from tests.faults.changes import (
     with_gripper,
 )
 from tests.faults.go2 import GO2_FAULTS
-from tests.faults.mixed_up import MIXED_UP
+from tests.faults.mixed_up import MIXED_UP, GlassTrial, TopicTrial
 from tests.faults.observer import joins, order, other, stopped_for
 from tests.faults.robot import InvalidCommand
 from tests.faults.ros2_control import ROS2_CONTROL_FAULTS
@@ -82,10 +85,9 @@ def stop_by_topic(trial: Trial) -> None:
 
 def goal(x: float, y: float, frame: str = "odom") -> Callable[[Trial], None]:
     """Fault: another node publishes a goal."""
-    from geometry_msgs.msg import PoseStamped
 
     def inject(trial: Trial) -> None:
-        publisher = trial.node.create_publisher(PoseStamped, "goal_pose", 1)
+        publisher = trial.node.create_publisher(PoseStamped, GOAL_TOPIC, 1)
         trial.spin(5.0, publisher.get_subscription_count)
         pose = PoseStamped()
         pose.header.frame_id = frame
@@ -93,6 +95,32 @@ def goal(x: float, y: float, frame: str = "odom") -> Callable[[Trial], None]:
         publisher.publish(pose)
 
     return inject
+
+
+def flood(kind: Any, topic: str, message: Callable[[Any], Any]) -> Callable[[Trial], None]:
+    """Fault: another program publishes random messages at 100 Hz, made by a random generator."""
+
+    def inject(trial: Trial) -> None:
+        publisher, rng = trial.node.create_publisher(kind, topic, 1), np.random.default_rng(0)
+        trial.node.create_timer(0.01, lambda: publisher.publish(message(rng)))
+
+    return inject
+
+
+def random_goal(rng: Any) -> Any:
+    """A goal within 5 m of where odometry began."""
+    pose = PoseStamped()
+    pose.header.frame_id = "odom"
+    pose.pose.position.x, pose.pose.position.y = rng.uniform(-5.0, 5.0, 2).tolist()
+    return pose
+
+
+def random_velocity(rng: Any) -> Any:
+    """A velocity with all its parts, beyond what the robot can do; one in ten is NaN."""
+    told = Twist()
+    told.linear.x = math.nan if rng.random() < 0.1 else rng.uniform(-2.0, 2.0)
+    told.linear.y, told.angular.x, told.angular.z = rng.uniform(-2.0, 2.0, 3).tolist()
+    return told
 
 
 def transition(number: int) -> Callable[[Trial], object]:
@@ -236,6 +264,8 @@ OTHERS = [
     Case("a second publisher of IMU data", other("imu/data"), says="/other_node", watch_s=6.0),
     Case("a second controller", other("joint_command"), says="another node commands the joints: /other_node", watch_s=6.0),
     Case("five participants join", joins, WALKS, watch_s=5.0),
+    Case("random goals at 100 Hz", flood(PoseStamped, GOAL_TOPIC, random_goal), WALKS, "lines before it were left out", bundle=WITH_GOAL, arguments=GOAL),
+    Case("random velocities at 100 Hz, some NaN", flood(Twist, VELOCITY, random_velocity), WALKS, bundle="walk", trial=TopicTrial),
     Case("an invalid transition", transition(1), WALKS),
     Case("parameters of no type", wrong_parameter, WALKS, "a request was not understood"),
 ]  # fmt: skip
@@ -265,6 +295,11 @@ GOALS = [
     with_goal("a goal that is NaN", goal(math.nan, 0.0), WALKS, "refused, x, y are nan"),
     with_goal("a goal in another frame", goal(2.0, 0.0, "map"), WALKS, "refused, its frame is 'map'"),
     with_goal("an unreachable goal, as in a wall", lambda t: None, STAYS, "given up, no nearer", arguments=(*GOAL, "--ros-args", "-p", "goal_timeout_s:=3.0"), watch_s=4.0),
+]  # fmt: skip
+BACK = "steps back and turns left, try 1 of 3"
+GLASS = [
+    with_goal("seen by odometry", lambda t: None, WALKS, BACK, watch_s=12.0, trial=GlassTrial),
+    Case("felt by the legs", lambda t: None, WALKS, BACK, watch_s=12.0, bundle="rover", trial=GlassTrial),
 ]  # fmt: skip
 STARTS = [
     Case("no robot", on("joints", silent), REFUSES, "no message on joint_states", True, 25.0),
@@ -299,6 +334,7 @@ GROUPS: dict[str, list[Case] | list[InvalidCommand]] = {
     "Goals": GOALS,
     "At the start": STARTS,
     "Mixed up from the start": MIXED_UP,
+    "A pane of glass ahead": GLASS,
     "Commands to the simulated robot": COMMANDS,
     "Unitree Go2 over DDS": GO2_FAULTS,
     "ros2_control": ROS2_CONTROL_FAULTS,

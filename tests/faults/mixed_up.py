@@ -1,6 +1,7 @@
-"""Joints and IMU that are mixed up from the start, each value possible: names, signs, axes.
+"""Faults of a simulated robot behind topics, where legs and body must move together.
 
-A simulated robot walks behind topics, since legs and body must move together.
+Joints and IMU that are mixed up from the start, each value possible: names, signs, axes. Velocity
+commands of another node. A pane of glass.
 """
 
 from __future__ import annotations
@@ -78,7 +79,7 @@ class JointCommandMonitor(CommandMonitor):
         self._node.destroy_node()
 
 
-class MixedUpTrial(StandInTrial):
+class TopicTrial(StandInTrial):
     """A trial of a simulated robot behind topics."""
 
     script = BENT.replace("tests.faults.ros2_control", "tests.faults.mixed_up")
@@ -97,10 +98,16 @@ class MixedUpTrial(StandInTrial):
         super().close()
 
 
-def from_the_start(line: str = "") -> Callable[[MixedUpTrial], None]:
+class GlassTrial(TopicTrial):
+    """The robot walks at a pane of glass."""
+
+    scene = str(Path(__file__).with_name("glass.py"))
+
+
+def from_the_start(line: str = "") -> Callable[[TopicTrial], None]:
     """Fault: the robot's messages are changed before the controller starts."""
 
-    def inject(trial: MixedUpTrial) -> None:
+    def inject(trial: TopicTrial) -> None:
         trial.start_robot()
         if line:
             trial.tell(line)
@@ -108,7 +115,7 @@ def from_the_start(line: str = "") -> Callable[[MixedUpTrial], None]:
     return inject
 
 
-row = partial(Case, expected=DAMPS, at_start=True, watch_s=20.0, bundle="walk", trial=MixedUpTrial)
+row = partial(Case, expected=DAMPS, at_start=True, watch_s=20.0, bundle="walk", trial=TopicTrial)
 AGREE = "they agree if it is turned by"
 MIXED_UP = [
     row("nothing", from_the_start(), expected=WALKS),

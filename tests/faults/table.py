@@ -41,6 +41,8 @@ What differs between the groups:
 * On a full disk no file can grow any more.
 * Mixed up from the start: `walk` walks a simulated robot behind topics, whose messages are wrong
   before it stands up. The reaction includes the node's start and standing up.
+* A pane of glass, which no camera sees: the simulated robot of `navigator` or `rover` walks at it.
+  Random velocities go to that of `walk`.
 * Commands to the simulated robot: it is commanded to stand at 100 Hz, while another node sends
   invalid commands at 50 Hz. Beyond is measured on its joints.
 * Unitree Go2 over DDS: `walk-go2` walks the simulated robot. One more program on the bus records

@@ -171,6 +171,7 @@ class StandInTrial(WalkTrial):
     """
 
     script: ClassVar[str]
+    scene: ClassVar[str] = "flat"
     robot: subprocess.Popen[str] | None = None
 
     def __init__(self, case: Case, bundle: Bundle, folder: Path) -> None:
@@ -184,8 +185,8 @@ class StandInTrial(WalkTrial):
 
     def start_robot(self, link: str = "") -> None:
         """Start the robot and wait until it stands."""
-        where = ("--robot", self.bundle.spec.name, "--scene", "flat", "--link", link or self.link)
-        self.robot = self.start("-c", self.script, *where)
+        where = ("--scene", self.scene, "--link", link or self.link)
+        self.robot = self.start("-c", self.script, "--robot", self.bundle.spec.name, *where)
         self.spin(START_S, lambda: self._heights)
 
     def tell(self, line: str) -> None:

@@ -13,22 +13,7 @@ from pixelgait.robot.interface import Reading
 from pixelgait.robot.runtime.state_machine import Inputs, Operation, OperatorCommands, RobotState
 from pixelgait.sim.body.camera import camera_for
 from pixelgait.sim.engines.mujoco_body import MuJoCoBody
-from pixelgait.sim.scenes import Box, Layout, Plane, Pose, Scene
-
-GLASS_X_M = 1.5
-
-
-class Glass(Scene):
-    """A pane of glass across the way, too wide to go around."""
-
-    name = "glass"
-    fixed = (
-        Plane(),
-        Box(Pose(GLASS_X_M, 0.0, 0.5), (0.03, 6.0, 0.5), (0.5, 0.5, 0.5), visible=False),
-    )
-
-    def layout(self, rng: np.random.Generator) -> Layout:
-        return Layout(start=Pose(0.0, 0.0, 0.0))
+from tests.faults.glass import GLASS_X_M, Glass
 
 
 class Walk:
