@@ -366,26 +366,22 @@ def test_arguments_for_ros_that_cannot_be_used_are_one_clear_line(
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("stamped", [pytest.param(False, marks=pytest.mark.long), True])
-def test_a_joystick_drives_the_walk_bundle(
-    processes: Processes, client: Client, robot: FakeRobot, stamped: bool
+def test_stamped_velocities_drive_the_walk_bundle(
+    processes: Processes, client: Client, robot: FakeRobot
 ) -> None:
     """It walks while commands arrive, and stands 0.5 s after the last."""
-    from geometry_msgs.msg import Twist, TwistStamped
+    from geometry_msgs.msg import TwistStamped
 
-    kind = f"enable_stamped_cmd_vel:={str(stamped).lower()}"
-    run = processes.start("pixelgait-run", "walk", *AUTO, "-p", kind)
-    publisher = client.node.create_publisher(TwistStamped if stamped else Twist, "cmd_vel", 1)
+    run = processes.start("pixelgait-run", "walk", *AUTO, "-p", "enable_stamped_cmd_vel:=true")
+    publisher = client.node.create_publisher(TwistStamped, "cmd_vel", 1)
     robot.publish_camera = False  # the policy has no camera
     client.wait_for_state("walking")
 
     def drive(age_s: float, speed: float = 0.4, aside: float = 0.0) -> None:
-        message = TwistStamped() if stamped else Twist()
-        if stamped:
-            now = client.node.get_clock().now().nanoseconds - round(age_s * 1e9)
-            message.header.stamp = robot.ros2.stamp(now)
-        linear = (message.twist if stamped else message).linear
-        linear.x, linear.y = speed, aside
+        message = TwistStamped()
+        now = client.node.get_clock().now().nanoseconds - round(age_s * 1e9)
+        message.header.stamp = robot.ros2.stamp(now)
+        message.twist.linear.x, message.twist.linear.y = speed, aside
         publisher.publish(message)
 
     def moving(each: Callable[[], None]) -> float:
@@ -414,11 +410,10 @@ def test_a_joystick_drives_the_walk_bundle(
     client.spin(lambda: is_told(" s old: the robot stands"))
     client.spin_for(1.0)
     assert moving(lambda: None) < 1e-3
-    if stamped:
-        assert moving(lambda: drive(2.0)) < 1e-3  # a late command is ignored
-        unstamped = TwistStamped()
-        unstamped.twist.linear.x = 0.4
-        assert moving(lambda: publisher.publish(unstamped)) > 0.2  # it is of now
+    assert moving(lambda: drive(2.0)) < 1e-3  # a late command is ignored
+    unstamped = TwistStamped()
+    unstamped.twist.linear.x = 0.4
+    assert moving(lambda: publisher.publish(unstamped)) > 0.2  # it is of now
     assert run.poll() is None
 
 
