@@ -1,14 +1,16 @@
-"""A joystick: sensor_msgs/Joy by the mapping of teleop_twist_joy, as the documentation starts it."""
+"""A joystick: sensor_msgs/Joy by the mapping of teleop_twist_joy, as the documentation has it."""
 
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from tests.conftest import ROOT
 from tests.ros.support import AUTO, Client, FakeRobot, Processes
+
+PAGE = Path(__file__).resolve().parents[2] / "docs/robot/goals.md"
 
 # A stand-in: no wheel has teleop_twist_joy. Axes times scales while the button is pressed, and one
 # zero when it is released, as in its source.
@@ -44,8 +46,8 @@ while not stop.is_set():
 
 def documented() -> list[str]:
     """The parameters of teleop_twist_joy in the documentation."""
-    page = (ROOT / "docs/robot/goals.md").read_text()
-    line = next(each for each in page.splitlines() if "teleop_twist_joy teleop_node" in each)
+    lines = PAGE.read_text().splitlines()
+    line = next(each for each in lines if "teleop_twist_joy teleop_node" in each)
     return re.findall(r"-p (\S+:=\S+)", line)
 
 
