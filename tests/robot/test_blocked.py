@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from pixelgait.robot.control.blocked import TRIES, Blocked, PushCheck, WayCheck
 from pixelgait.robot.control.controller import STAND, latent_for
@@ -37,14 +38,15 @@ def test_odometry_shows_a_robot_that_does_not_cover_its_way() -> None:
     assert not way_is_short(0.15, 0.0)  # too little to be judged
 
 
-def test_legs_that_hold_a_force_from_ahead_push() -> None:
+@pytest.mark.parametrize("turn", [0.0, -1.0])
+def test_legs_that_hold_a_force_from_ahead_push(turn: float) -> None:
     """As if a hand held the trunk: the hips are behind their targets."""
     check, pushed = PushCheck(A1), []
     for step in range(400):
         targets = STANDING + 0.05 * np.tile((0.0, 0.0, 1.0), 4)  # bears weight
         if step > 200:
             targets[1::3] -= A1.swing_signs[0] * 0.05  # backwards, 5 Nm a hip
-        pushed.append(check.pushes(reading(0.0), targets))
+        pushed.append(check.pushes(reading(0.0), targets, turn))
     assert not any(pushed[:200])
     assert any(pushed[200:])
 
@@ -74,5 +76,5 @@ def test_a_blocked_robot_steps_back_turns_by_turns_and_gives_up() -> None:
 
 
 def test_values_that_are_not_finite_are_no_push() -> None:
-    check = PushCheck(A1)
-    assert not any(check.pushes(reading(0.0, np.full(12, np.nan)), STANDING) for _ in range(400))
+    check, nan = PushCheck(A1), reading(0.0, np.full(12, np.nan))
+    assert not any(check.pushes(nan, STANDING, 0.0) for _ in range(400))
