@@ -45,6 +45,8 @@ def simulated_robot(spec: RobotSpec) -> tuple[Element, list[str]]:
       Laikago's (0.1 m) neither could turn by walking.
     * Friction is limited to that of rubber.
     * Impossible inertias, as of a Mini Cheetah's thighs, are corrected: PyBullet would ignore them.
+    * Joints that turn without end stop at the specification's limits: a lying Mini Cheetah would
+      fold its knees beyond them.
 
     Raises:
         UserError: as `read_urdf`.
@@ -62,6 +64,7 @@ def simulated_robot(spec: RobotSpec) -> tuple[Element, list[str]]:
             friction.set("value", str(min(float(friction.get("value", "nan")), MOST_FRICTION)))
     for inertia in root.iter("inertia"):
         _make_possible(inertia)
+    _add_stops(root, spec)
     base = links[tree.base]
     _shape(base, "collision", spec.camera.position_m, "sphere", radius=f"{HOUSING_M}")
     seen = []
@@ -138,6 +141,18 @@ def _check_robot(urdf: Path, tree: UrdfTree, spec: RobotSpec) -> None:
                 f"{urdf}: {name} turns from {joint.lower_rad:g} to {joint.upper_rad:g} rad, "
                 f"robot {spec.name} from {lower:g} to {upper:g} rad"
             )
+
+
+def _add_stops(root: Element, spec: RobotSpec) -> None:
+    """Give joints without limits those of the specification."""
+    lower, upper = spec.joint_lower_rad.tolist(), spec.joint_upper_rad.tolist()
+    joints = {joint.get("name"): joint for joint in root.iterfind("joint")}
+    for name, least, most in zip(spec.joint_names, lower, upper, strict=True):
+        if joints[name].get("type") == "continuous":
+            joints[name].set("type", "revolute")
+            limit = joints[name].find("limit")
+            limit = SubElement(joints[name], "limit") if limit is None else limit
+            limit.attrib |= {"lower": repr(least), "upper": repr(most)}
 
 
 def _make_possible(inertia: Element) -> None:

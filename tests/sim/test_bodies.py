@@ -371,3 +371,15 @@ def test_urdf_of_another_robot_is_refused_in_one_line(
     own.write_text("<robot name='a1'><link name='base'/></robot>", encoding="utf-8")
     with pytest.raises(UserError, match=r"no FR_hip_joint, FR_upper_joint, .*, which a a1 has"):
         make_body("mujoco", A1, FlatGround())
+
+
+@pytest.mark.parametrize("simulator", BODIES)
+def test_the_knees_of_a_lying_mini_cheetah_stop_at_their_limits(simulator: str) -> None:
+    """Its URDF's joints turn without end. Folded further, they once read impossible angles."""
+    spec = ROBOTS["mini_cheetah"]
+    body = make_body(simulator, spec, FlatGround(), randomisation=Randomisation())
+    body.reset(2)
+    damp = Supervisor(spec).damp(0.0)
+    for _ in range(100):
+        body.apply(damp)
+    assert np.abs(body.read().joint_angles[2::3]).max() < spec.joint_upper_rad[2] + 0.15
