@@ -125,8 +125,10 @@ class NewestMessages:
 
     def forget(self) -> None:
         """Treat what has arrived so far as never sent."""
-        for each in (*self._freshness.values(), *self._decoders.values()):
-            each.forget()
+        for freshness in self._freshness.values():
+            freshness.forget()
+        for decoder in self._decoders.values():
+            decoder.forget()
 
     def ages(self) -> dict[str, float]:
         """Time since each topic's newest data was measured [s]."""
