@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 from pixelgait.export.options import ExportConfig, check
 from pixelgait.policies.runs.run import load_checkpoint
 from pixelgait.robot.cli.options import parse
@@ -17,6 +19,12 @@ def _export(config: ExportConfig) -> None:
     for run in check(config):
         if run is not None:
             load_checkpoint(run / "best.npz")
+    if config.walker is not None:
+        from pixelgait.export.walkers.exporter import export_walker
+
+        export_walker(config)
+        print(f"next: pixelgait-eval {shlex.quote(str(config.out))}")
+        return
     from pixelgait.export.exporter import export, trial_of_bundle  # takes seconds
 
     export(config)

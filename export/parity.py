@@ -17,6 +17,7 @@ from pixelgait.policies.low_level import LowLevelGraph
 from pixelgait.robot.bundle import HIGH_LEVEL, MEMORY, TOLERANCE, single_thread_session
 from pixelgait.robot.control.controller import Controller, Decision, MemoryState
 from pixelgait.robot.errors import UserError
+from pixelgait.robot.interface import Reading
 from pixelgait.robot.safety.supervisor import Supervisor
 from pixelgait.robot.spec import Array
 from pixelgait.sim.body.camera import camera_for
@@ -68,9 +69,9 @@ def record(high_level: Decider, low_level: LowLevelGraph, seed: int) -> Observat
         decision = high_level.decide(image, goal, state)
         return replace(decision, duration_steps=min(decision.duration_steps, LONGEST_STEPS))
 
-    def move(*values: Array) -> tuple[Array, Array]:
-        observations.low_level.append(low_level.inputs(*values))
-        return low_level.step(*values)
+    def move(latent: Array, reading: Reading, carried: Array) -> tuple[Array, Array]:
+        observations.low_level.append(low_level.inputs(latent, reading, carried))
+        return low_level.step(latent, reading, carried)
 
     camera = camera_for(low_level.spec.camera, high_level.image_shape)
     course = ObstacleCourse(0.5)

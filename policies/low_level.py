@@ -22,6 +22,8 @@ from pixelgait.robot.control.low_level import (
     carried_size,
     features,
 )
+from pixelgait.robot.control.observation import imu_vector
+from pixelgait.robot.interface import Reading
 from pixelgait.robot.spec import Array, RobotSpec
 
 # The gait generator is written for numpy and torch; these are the functions it uses, in float32.
@@ -89,21 +91,18 @@ class LowLevelGraph(nn.Module, ABC):
         following = torch.cat([carried[1:], own])
         return (targets, carried[:1], following) if state else (targets, carried)
 
-    def inputs(
-        self, latent: Array, imu: Array, joint_angles: Array, carried: Array
-    ) -> dict[str, Array]:
+    def inputs(self, latent: Array, reading: Reading, carried: Array) -> dict[str, Array]:
         """Inputs of the graph, by name, from those of the controller's low level."""
-        given = dict(zip(SIGNATURE, (latent, imu, joint_angles, carried[:1]), strict=True))
+        values = (latent, imu_vector(reading), reading.joint_angles, carried[:1])
+        given = dict(zip(SIGNATURE, values, strict=True))
         if self.state_size:
             given["state"] = carried[1:] if carried.size > 1 else np.zeros(self.state_size)
         return given
 
     @torch.no_grad()
-    def step(
-        self, latent: Array, imu: Array, joint_angles: Array, carried: Array
-    ) -> tuple[Array, Array]:
+    def step(self, latent: Array, reading: Reading, carried: Array) -> tuple[Array, Array]:
         """Call as the controller's low level, with numpy arrays."""
-        given = self.inputs(latent, imu, joint_angles, carried).values()
+        given = self.inputs(latent, reading, carried).values()
         targets, *after = self(*(torch.tensor(value, dtype=torch.float32) for value in given))
         return targets.double().numpy(), torch.cat(after).double().numpy()
 

@@ -42,6 +42,16 @@ def heading(orientation: Sequence[float]) -> float:
     return math.atan2(2.0 * (w * z + x * y), 1.0 - 2.0 * (y * y + z * z))
 
 
+def gravity(orientation: Sequence[float]) -> Vector:
+    """The direction of gravity in the frame of a base with this orientation (4,), of length 1."""
+    x, y, z, w = orientation
+    square = x * x + y * y + z * z + w * w
+    if not square > 0.0:  # no quaternion; true for a nan as well
+        return (0.0, 0.0, -1.0)
+    s = 2.0 / square
+    return (-s * (x * z - w * y), -s * (y * z + w * x), s * (x * x + y * y) - 1.0)
+
+
 def upright(yaw_rad: float) -> Quaternion:
     """The orientation of a level base with this heading."""
     return (0.0, 0.0, math.sin(yaw_rad / 2.0), math.cos(yaw_rad / 2.0))

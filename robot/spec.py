@@ -94,6 +94,25 @@ class RobotSpec:
     creep_m_per_s: float = 0.0
 
 
+AXES = ("vx_m_per_s", "vy_m_per_s", "yaw_rate_rad_per_s")  # of a velocity command, base frame
+Ranges = tuple[tuple[float, float], ...]  # of a velocity command, by axis
+
+
+@dataclass(frozen=True, eq=False)
+class Legs:
+    """What walks in a bundle: its gains and pose, and the velocity commands it obeys.
+
+    A robot stands by the gains of its specification, and walks by those of its legs.
+    """
+
+    kp_nm_per_rad: Array  # (12,)
+    kd_nms_per_rad: Array  # (12,)
+    default_pose_rad: Array  # (12,)
+    command: Ranges  # least and most of each of `AXES`
+    least_turning_speed_m_per_s: float = 0.0  # of a walker that does not turn on the spot
+    gait: bool = True  # the gait generator of `robot/control/gait.py`, or somebody's policy
+
+
 def spec_contract(spec: RobotSpec) -> dict[str, Any]:
     """The numbers that a policy relies on, as they stand in a bundle's contract."""
     return {

@@ -58,7 +58,9 @@ def make_bundle(folder: Path, encoder: str, name: str = "", **options: Any) -> P
     weights = flat_weights(make_high_level(Architecture(encoder, **options), seed=1))
     high_level = write_run(folder / "high", "course", weights, encoder, **options)
     bundle = folder / "bundle"
-    export(ExportConfig(low_level, bundle, high_level, name=name or f"untrained-{encoder}"))
+    export(
+        ExportConfig(bundle, low_level, high_level=high_level, name=name or f"untrained-{encoder}")
+    )
     return bundle
 
 

@@ -15,6 +15,7 @@ import imageio.v2 as imageio
 import numpy as np
 
 from pixelgait.robot.bundle import contract_hash
+from pixelgait.robot.interface import Image, Reading
 from pixelgait.robot.spec import A1
 from pixelgait.sim.body.camera import Camera
 from pixelgait.sim.body.interface import SimulatedBody
@@ -39,6 +40,18 @@ class Only(Randomisation):
 
     def sample(self, rng: np.random.Generator) -> Sample:
         return self.one
+
+
+def felt_by(rng: np.random.Generator) -> Reading:
+    """A random reading of joints and IMU, without an image."""
+    orientation = rng.standard_normal(4)
+    orientation /= np.linalg.norm(orientation)
+    angles, velocities, rates = (rng.standard_normal(n) for n in (12, 12, 3))
+    return Reading(0.0, angles, velocities, orientation, rates, no_image)
+
+
+def no_image() -> Image:
+    raise AssertionError("no image is needed")
 
 
 def located(scene: str, house: Path) -> str:

@@ -174,7 +174,7 @@ int main(int count, char** arguments) try {
     }
     const std::string folder = arguments[1];
     const Json contract = read_json(folder + "/contract.json");
-    if (contract.at("schema").text != "4") throw std::runtime_error("expected a contract of schema 4");
+    if (contract.at("schema").text != "5") throw std::runtime_error("expected a contract of schema 5");
     check_hashes(folder, contract);
     OrtEnv* env;
     check(ort->CreateEnv(ORT_LOGGING_LEVEL_WARNING, "pixelgait", &env));

@@ -25,11 +25,11 @@ from pixelgait.robot.control.low_level import (
     LOW_LEVEL_WEIGHTS,
     RESIDUAL_SIZE,
     LinearLowLevel,
-    features,
+    felt,
 )
 from pixelgait.robot.errors import UserError, run_command
 from pixelgait.robot.files import locked
-from pixelgait.robot.interface import CONTROL_DT_S
+from pixelgait.robot.interface import CONTROL_DT_S, Reading
 from pixelgait.robot.safety.supervisor import Supervisor
 from pixelgait.robot.spec import Array
 from pixelgait.sim.body.interface import SimulatedBody
@@ -62,13 +62,11 @@ class StrideRecorder:
         self.low_level = low_level
         self.strides: list[float] = []
 
-    def __call__(
-        self, latent: Array, imu: Array, joint_angles: Array, carried: Array
-    ) -> tuple[Array, Array]:
-        x = features(latent, imu, joint_angles, carried[:1])
+    def __call__(self, latent: Array, reading: Reading, carried: Array) -> tuple[Array, Array]:
+        x = felt(latent, reading, carried[:1])
         stride = float(self.low_level.matrix[ROW] @ x + self.low_level.bias[ROW])
         self.strides.append(min(max(stride, -LONGEST), LONGEST))
-        return self.low_level(latent, imu, joint_angles, carried)
+        return self.low_level(latent, reading, carried)
 
 
 def main() -> None:

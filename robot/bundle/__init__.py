@@ -5,7 +5,8 @@ A bundle is a folder:
     contract.json     how to feed the graphs: tensors, joints, gains, limits, rates, units, hashes
     high_level.onnx   image uint8 [H, W, C], goal [2] or ahead [1], state [n]
                       -> latent [2], duration_steps [1], attention [H', W'], next_state [n]
-    low_level.onnx    latent [2], imu [4], joint_angles [12], phase [1], state [n]
+    low_level.onnx    any of latent [2], command [3], imu [4], angular_velocity [3], gravity [3],
+                      joint_angles [12], joint_velocities [12], phase [1], state [n]
                       -> joint_targets [12], next_phase [1], next_state [n]
     golden.json       inputs and outputs of both graphs, re-checked on the CPU that loads them
 
@@ -16,6 +17,7 @@ from pixelgait.robot.bundle.bundle import (
     CONTRACT,
     DECISION,
     DRIVER,
+    FASTEST_PACE,
     FILES,
     FIXED,
     GOLDEN,
@@ -28,11 +30,13 @@ from pixelgait.robot.bundle.bundle import (
     SHIPPED,
     START,
     TOLERANCE,
+    WALKER,
     Bundle,
     BundleError,
     Tensors,
     contract_hash,
     find_bundle,
+    legs_contract,
     load_bundle,
     shipped_low_level,
     single_thread_session,
@@ -40,8 +44,8 @@ from pixelgait.robot.bundle.bundle import (
 )
 
 __all__ = [
-    "CONTRACT", "DECISION", "DRIVER", "FILES", "FIXED", "GOLDEN", "HIGH_LEVEL", "KEYS",
-    "LOW_LEVEL", "MEMORY", "OBJECTS", "SCHEMA", "SHIPPED", "START", "TOLERANCE", "Bundle",
-    "BundleError", "Tensors", "contract_hash", "find_bundle", "load_bundle",
-    "shipped_low_level", "single_thread_session", "tensors_of",
+    "CONTRACT", "DECISION", "DRIVER", "FASTEST_PACE", "FILES", "FIXED", "GOLDEN", "HIGH_LEVEL",
+    "KEYS", "LOW_LEVEL", "MEMORY", "OBJECTS", "SCHEMA", "SHIPPED", "START", "TOLERANCE", "WALKER",
+    "Bundle", "BundleError", "Tensors", "contract_hash", "find_bundle", "legs_contract",
+    "load_bundle", "shipped_low_level", "single_thread_session", "tensors_of",
 ]  # fmt: skip

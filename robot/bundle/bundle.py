@@ -5,31 +5,42 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pixelgait.robot.bundle.low_level_graph import CARRIED, FEEDS, TARGETS, fed, outputs
 from pixelgait.robot.control.controller import (
     HEADING_HOLD,
     HIGH_LEVEL_CONTRACT,
     LONGEST_STEPS,
     NO_STOPWATCH,
     SHORTEST_STEPS,
+    STAND,
     Controller,
     Decision,
     HighLevel,
     MemoryState,
     Stopwatch,
+    gait_legs,
 )
 from pixelgait.robot.control.gait import standing_targets
-from pixelgait.robot.control.low_level import LATENT_SIZE, LOW_LEVEL_CONTRACT, RESULTS, SIGNATURE
+from pixelgait.robot.control.low_level import LATENT_SIZE, LOW_LEVEL_CONTRACT
 from pixelgait.robot.control.observation import IMU, NO_GOAL, camera_contract
 from pixelgait.robot.errors import UserError
+from pixelgait.robot.estimation.kinematics import posed
 from pixelgait.robot.files import file_sha256, read_json
-from pixelgait.robot.interface import CONTROL_DT_S, DRIVER_TIMEOUT_S, FADE_S, STAND_S
+from pixelgait.robot.interface import (
+    CONTROL_DT_S,
+    DRIVER_TIMEOUT_S,
+    FADE_S,
+    STAND_S,
+    Image,
+    Reading,
+)
 from pixelgait.robot.safety.supervisor import (
     CAMERA,
     SENSOR_TIMEOUTS,
@@ -39,8 +50,10 @@ from pixelgait.robot.safety.supervisor import (
     sensor_timeouts_of,
 )
 from pixelgait.robot.spec import (
+    AXES,
     ROBOTS,
     Array,
+    Legs,
     RobotSpec,
     find_robot,
     mount_in,
@@ -72,19 +85,25 @@ LOW_LEVELS = {  # shipped bundles, by robot
     "mini_cheetah": "walk-mini-cheetah",
 }
 
-SCHEMA = 4
+WALKER = "walker"  # kind of low level: somebody's policy
+# Largest gains and velocities of a walker; assumptions, beyond any that was published.
+MOST_KP, MOST_KD, FASTEST = 1000.0, 100.0, 5.0
+FASTEST_PACE = 4.0  # assumption
+HAVE = {"phase": (LOW_LEVEL,), "state": (HIGH_LEVEL, LOW_LEVEL)}  # graphs with that state
+
+SCHEMA = 5
 TOLERANCE = 1e-5  # largest difference between runtimes or CPUs
 
 # Keys of a contract, some of them for other programs.
 KEYS = (
     "schema", "name", "robot", "control_dt_s", "units", "quaternion", "graphs", "spec", "imu",
-    "camera", "low_level", "high_level", "heading_hold", "motors", "start", "sensor_timeouts",
-    "tilt_limit_rad", "golden_tolerance", "provenance", "files", "sha256",
+    "camera", "legs", "low_level", "high_level", "heading_hold", "motors", "start",
+    "sensor_timeouts", "tilt_limit_rad", "golden_tolerance", "provenance", "files", "sha256",
 )  # fmt: skip
 
 # Keys whose values are JSON objects.
 OBJECTS = (
-    "graphs", "spec", "imu", "camera", "low_level", "high_level", "heading_hold", "motors",
+    "graphs", "spec", "imu", "camera", "legs", "low_level", "high_level", "heading_hold", "motors",
     "start", "sensor_timeouts", "provenance", "files",
 )  # fmt: skip
 
@@ -94,7 +113,6 @@ FIXED = {
     "units": "SI, radians",
     "quaternion": "xyzw, base in world",
     "imu": IMU,
-    "low_level": LOW_LEVEL_CONTRACT,
     "high_level": HIGH_LEVEL_CONTRACT,
     "heading_hold": HEADING_HOLD,
     "tilt_limit_rad": TILT_LIMIT_RAD,
@@ -110,13 +128,19 @@ class Bundle:
 
     folder: Path
     contract: dict[str, Any]
-    spec: RobotSpec
+    spec: RobotSpec  # in the default pose of the legs
+    legs: Legs
     _graphs: Graphs
 
     @property
     def control_dt_s(self) -> float:
         """Length of a control step [s]."""
         return float(self.contract["control_dt_s"])
+
+    @property
+    def pace(self) -> float:
+        """Factor on the high level's speed, for a walker that is faster than its training."""
+        return float(self.contract["high_level"].get("pace", 1.0))
 
     @property
     def image_shape(self) -> tuple[int, int, int]:
@@ -148,16 +172,16 @@ class Bundle:
         after = memory[0].astype(np.float64) if memory else None
         steps = int(min(max(SHORTEST_STEPS, duration[0]), LONGEST_STEPS))
         clipped = latent.astype(np.float64).clip(-1.0, 1.0)  # foreign graphs may exceed the range
+        clipped[0] = (clipped[0] + 1.0) * self.pace - 1.0 if self.pace != 1.0 else clipped[0]
         return Decision(clipped, steps, attention, after)
 
-    def low_level(
-        self, latent: Array, imu: Array, joint_angles: Array, carried: Array
-    ) -> tuple[Array, Array]:
-        """The low level."""
-        values = (latent, imu, joint_angles, carried[:1])
-        inputs = dict(zip(SIGNATURE, values, strict=True))
-        targets, *after = self._run(LOW_LEVEL, RESULTS, inputs, carried[1:])
-        return targets.astype(np.float64), np.concatenate(after, dtype=np.float64)
+    def low_level(self, latent: Array, reading: Reading, carried: Array) -> tuple[Array, Array]:
+        """The low level, see `controller.LowLevel`."""
+        inputs = self.contract["graphs"][LOW_LEVEL]["inputs"]
+        given = fed(inputs, self.legs, latent, reading, carried)
+        targets, *after = self._graphs[LOW_LEVEL].run(outputs(inputs), given)
+        carried = np.concatenate(after, dtype=np.float64) if after else carried
+        return targets.astype(np.float64), carried
 
     def _run(
         self, file: str, outputs: Iterable[str], inputs: dict[str, NDArray[Any]], state: MemoryState
@@ -172,9 +196,17 @@ class Bundle:
 
     def warm_up(self) -> None:
         """Run both graphs a few times: the first inferences are slow."""
+        level = Reading(
+            0.0,
+            self.spec.default_pose_rad,
+            np.zeros(12),
+            np.array((0.0, 0.0, 0.0, 1.0)),
+            np.zeros(3),
+            _no_image,
+        )
         for _ in range(WARM_UP):
             self.high_level(np.zeros(self.image_shape, np.uint8))
-            self.low_level(*(np.zeros(size) for size in SIGNATURE.values()))
+            self.low_level(STAND, level, np.zeros(1))
 
     def controller(
         self,
@@ -186,9 +218,14 @@ class Bundle:
 
         `sensor_timeouts` are by default those of the contract.
         """
-        guard = Supervisor(self.spec, sensor_timeouts or sensor_timeouts_of(self.contract))
+        timeouts = sensor_timeouts or sensor_timeouts_of(self.contract)
+        guard = Supervisor(self.spec, timeouts, self.legs)
         decides = self.high_level if high_level is None else high_level
         return Controller(decides, self.low_level, guard, stopwatch)
+
+
+def _no_image() -> Image:
+    raise AssertionError("warming up needs no image of a reading")
 
 
 def load_bundle(name: str | Path, spec: RobotSpec | None = None) -> Bundle:
@@ -222,9 +259,11 @@ def _load(folder: Path, spec: RobotSpec | None) -> Bundle:
     if contract["robot"] != spec.name:
         raise UserError(f"made for robot '{contract['robot']}', not for '{spec.name}'")
     spec = mounted(spec, mount_in(contract["spec"]))
+    legs = legs_in(contract, spec)
     graphs = {name: _open(folder / name) for name in (HIGH_LEVEL, LOW_LEVEL)}
-    bundle = Bundle(folder, contract, spec, graphs)
+    bundle = Bundle(folder, contract, posed(spec, legs.default_pose_rad), legs, graphs)
     check_agreement(contract, spec, bundle.image_shape)
+    check_stand(contract, bundle.spec)
     check_tensors(contract["graphs"], graphs, bundle.image_shape)
     check_golden(folder, contract["graphs"], graphs)
     return bundle
@@ -279,12 +318,13 @@ def _tensors_used(
     image = {"image": _tensor(image_shape, "uint8")}
     decision = dict(zip(DECISION, map(_tensor, ((LATENT_SIZE,), (1,), attention)), strict=True))
     image |= {n: _tensor(shape) for n, shape in GOAL_INPUTS.items() if n in high["inputs"]}
-    given, got = ({n: _tensor((size,)) for n, size in low.items()} for low in (SIGNATURE, RESULTS))
-    graphs = {HIGH_LEVEL: (image, decision), LOW_LEVEL: (given, got)}
-    for file, (inputs, outputs) in graphs.items():
-        if "state" in contract_graphs[file]["inputs"]:
-            shape = contract_graphs[file]["inputs"]["state"]["shape"]
-            inputs["state"] = outputs[MEMORY] = _tensor(shape)
+    low = contract_graphs[LOW_LEVEL]["inputs"]
+    sensed = {name: _tensor((size,)) for name, (size, _) in FEEDS.items() if name in low}
+    graphs = {HIGH_LEVEL: (image, decision), LOW_LEVEL: (sensed, {TARGETS: _tensor((12,))})}
+    for file, (inputs, results) in graphs.items():
+        for name, after in CARRIED.items():
+            if (cell := contract_graphs[file]["inputs"].get(name)) and file in HAVE[name]:
+                inputs[name] = results[after] = _tensor(cell["shape"])
     return {file: {"inputs": i, "outputs": o} for file, (i, o) in graphs.items()}
 
 
@@ -402,6 +442,61 @@ def check_integrity(folder: Path, contract: dict[str, Any]) -> None:
             raise BundleError(f"{folder / file}: content does not match the contract's sha256")
 
 
+def legs_in(contract: dict[str, Any], spec: RobotSpec) -> Legs:
+    """The legs of a contract: those of the gait generator, or of somebody's walker.
+
+    Raises:
+        UserError: if a number is impossible, or a gait is not this runtime's.
+    """
+    low_level, numbers = contract["low_level"], contract["legs"]
+    command = tuple(_range(low_level["command"], axis) for axis in AXES)
+    if (kind := low_level["kind"]) == LOW_LEVEL_CONTRACT["kind"]:
+        _check_values(low_level, LOW_LEVEL_CONTRACT, "low_level.")
+        legs = replace(gait_legs(spec), command=command)
+        _check_values(numbers, legs_contract(legs, numbers["stand_height_m"]), "legs.")
+        return legs
+    if kind != WALKER:
+        raise UserError(f"low_level.kind is {kind}, expected gait or {WALKER}")
+    lower, upper = spec.joint_lower_rad, spec.joint_upper_rad
+    least = low_level["least_turning_speed_m_per_s"]
+    if not 0.0 <= least <= max(command[0][1], 0.0):
+        raise UserError(f"low_level.least_turning_speed_m_per_s is {least}: outside its command")
+    return Legs(
+        _bounded(numbers, "kp_nm_per_rad", 1e-3, MOST_KP),
+        _bounded(numbers, "kd_nms_per_rad", 0.0, MOST_KD),
+        _bounded(numbers, "default_pose_rad", lower, upper),
+        command,
+        float(least),
+        gait=False,
+    )
+
+
+def legs_contract(legs: Legs, stand_height_m: float) -> dict[str, Any]:
+    """Gains and pose as they stand in a contract."""
+    return {
+        "kp_nm_per_rad": legs.kp_nm_per_rad.tolist(),
+        "kd_nms_per_rad": legs.kd_nms_per_rad.tolist(),
+        "default_pose_rad": legs.default_pose_rad.tolist(),
+        "stand_height_m": stand_height_m,
+    }
+
+
+def _range(command: Any, axis: str) -> tuple[float, float]:
+    """The range of an axis of velocity commands; a stand is within it."""
+    least, most = command[axis]
+    if not -FASTEST <= least <= 0.0 <= most <= FASTEST:
+        raise UserError(f"low_level.command.{axis} is {[least, most]}, expected a range around 0")
+    return float(least), float(most)
+
+
+def _bounded(numbers: Any, name: str, least: Any, most: Any) -> Array:
+    """Numbers (12,) of a contract's `legs`."""
+    values = np.array(numbers[name], dtype=np.float64)
+    if values.shape != (12,) or not ((least <= values) & (values <= most)).all():
+        raise UserError(f"legs.{name} is {numbers[name]}, expected 12 numbers within the robot's")
+    return values
+
+
 def check_agreement(
     contract: dict[str, Any], spec: RobotSpec, image_shape: tuple[int, int, int]
 ) -> None:
@@ -416,10 +511,30 @@ def check_agreement(
     again = {"stand_after_s": sensor_timeouts[CAMERA].stale_s}  # when the controller stands
     _check_values(contract["high_level"]["look_again"], again, "high_level.look_again.")
     _check_values(contract["spec"], spec_contract(spec), "spec.")
+    _check_pace(contract)
     _check_values(contract["camera"], camera_contract(image_shape), "camera.")
     _check_values(contract["motors"], DRIVER, "motors.")
     _check_values(contract["start"], START, "start.")
+
+
+def check_stand(contract: dict[str, Any], spec: RobotSpec) -> None:
+    """Check that a robot in the default pose of its legs stands as a contract says.
+
+    Raises:
+        UserError: if not.
+    """
     _check_pose(contract["start"]["pose_rad"], standing_targets(spec))
+    stated, height_m = contract["legs"]["stand_height_m"], spec.stand_height_m
+    if not abs(stated - height_m) <= TOLERANCE:
+        raise UserError(f"legs.stand_height_m is {stated}, in that pose it is {height_m:.4f}")
+
+
+def _check_pace(contract: dict[str, Any]) -> None:
+    """Check the factor on the high level's speed: the gait generator was trained up to 1."""
+    pace = contract["high_level"].get("pace", 1.0)
+    most = FASTEST_PACE if contract["low_level"]["kind"] == WALKER else 1.0
+    if not 0.0 < pace <= most:
+        raise UserError(f"high_level.pace is {pace}, expected above 0, at most {most:g}")
 
 
 def _check_sensor_timeouts(sensor_timeouts: Mapping[str, SensorTimeouts]) -> None:

@@ -27,6 +27,7 @@ from pixelgait.robot.control.controller import (
 from pixelgait.robot.estimation.kinematics import Foot, LegKinematics
 from pixelgait.robot.interface import CONTROL_DT_S, Reading
 from pixelgait.robot.rotation import roll_pitch
+from pixelgait.robot.safety.supervisor import Gains
 from pixelgait.robot.spec import LEGS, Array, RobotSpec
 
 WALKS_M_PER_S = 0.15  # slower commands are not judged; assumption
@@ -52,8 +53,8 @@ FREE_S = 20.0  # of walking without being blocked, after which it has three trie
 class PushCheck:
     """Whether the legs of a walking robot push against something."""
 
-    def __init__(self, spec: RobotSpec) -> None:
-        self._spec, self._legs = spec, LegKinematics(spec)
+    def __init__(self, spec: RobotSpec, gains: Gains) -> None:
+        self._spec, self._gains, self._legs = spec, gains, LegKinematics(spec)
         self.begin()
 
     def begin(self) -> None:
@@ -100,8 +101,8 @@ class PushCheck:
     def _sample(self, reading: Reading, targets: Array) -> Array:
         """(4,): force of the ground ahead and up [N], pitch of the ground, of the trunk to it."""
         spec, velocities = self._spec, reading.joint_velocities
-        torques = spec.kp_nm_per_rad * (targets - reading.joint_angles)
-        torques -= spec.kd_nms_per_rad * velocities
+        torques = self._gains.kp * (targets - reading.joint_angles)
+        torques -= self._gains.kd * velocities
         torques = np.clip(torques, -spec.torque_limit_nm, spec.torque_limit_nm)
         feet = self._legs.feet(reading.joint_angles.tolist())
         by_joint = np.array([foot[1:] for foot in feet])  # (4, 3, 3): transposed Jacobians
@@ -164,8 +165,8 @@ class Blocked:
     both none fell (0.15 to 0.42 m back in 1.5 s, both simulators). A Mini Cheetah steps in place.
     """
 
-    def __init__(self, spec: RobotSpec) -> None:
-        self._push, self._way = PushCheck(spec), WayCheck()
+    def __init__(self, spec: RobotSpec, gains: Gains) -> None:
+        self._push, self._way = PushCheck(spec, gains), WayCheck()
         self.begin()
 
     def begin(self) -> None:

@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from pixelgait.robot.control.observation import NO_GOAL, goal_vector, imu_vector, policy_image
+from pixelgait.robot.control.low_level import LATENT_SIZE
+from pixelgait.robot.control.observation import NO_GOAL, goal_vector, policy_image
 from pixelgait.robot.interface import CONTROL_DT_S, Image, JointCommand, Reading
 from pixelgait.robot.rotation import heading, is_unit, wrap_angle
 from pixelgait.robot.safety.supervisor import (
@@ -24,11 +25,20 @@ from pixelgait.robot.safety.supervisor import (
     SensorTimeouts,
     Supervisor,
 )
-from pixelgait.robot.spec import Array
+from pixelgait.robot.spec import Array, Legs, Ranges, RobotSpec
 
-# A latent command is a velocity command: (-1..1, -1..1) are speed 0..max and yaw rate -max..max.
+# A latent command is a velocity command: (-1..1, -1..1) are speed 0..max and yaw rate -max..max. A
+# third value, if any, is the speed to the left as a share of the highest speed. Values beyond -1..1
+# are for walkers whose contract has larger ranges.
 MAX_SPEED_M_PER_S = 0.6
 MAX_YAW_RATE_RAD_PER_S = 1.0
+# What the gait obeys, by `spec.AXES`.
+GAIT_COMMAND: Ranges = (
+    (0.0, MAX_SPEED_M_PER_S),
+    (0.0, 0.0),
+    (-MAX_YAW_RATE_RAD_PER_S, MAX_YAW_RATE_RAD_PER_S),
+)
+SIDE_AND_TURN = (MAX_SPEED_M_PER_S, MAX_YAW_RATE_RAD_PER_S)
 SLOW_S = 0.3  # assumption: from full speed to a stand, when a sensor is stale
 
 SHORTEST_STEPS, LONGEST_STEPS = 10, 800  # of a decision (IAP paper, section 5.3)
@@ -55,10 +65,29 @@ HIGH_LEVEL_CONTRACT = {
 }
 
 
+def gait_legs(spec: RobotSpec) -> Legs:
+    """The legs of a robot that walks by the gait generator: gains and pose are its own."""
+    gains = spec.kp_nm_per_rad, spec.kd_nms_per_rad
+    return Legs(*gains, spec.default_pose_rad, GAIT_COMMAND)
+
+
 def commanded(latent: Array) -> tuple[float, float]:
     """Speed [m/s] and yaw rate [rad/s] of a latent command (2,)."""
     speed = (float(latent[0]) + 1.0) / 2.0 * MAX_SPEED_M_PER_S
     return speed, float(latent[1]) * MAX_YAW_RATE_RAD_PER_S
+
+
+def velocity(latent: Array) -> Array:
+    """Velocity (3,) of a latent command, by `spec.AXES`: ahead, left [m/s], yaw rate [rad/s]."""
+    speed, yaw_rate = commanded(latent)
+    left = float(latent[2]) * MAX_SPEED_M_PER_S if latent.size > LATENT_SIZE else 0.0
+    return np.array((speed, left, yaw_rate))
+
+
+def latent_of(command: Array) -> Array:
+    """The latent command (3,) of a velocity (3,), whatever its range; see `velocity`."""
+    speed, left, yaw_rate = (command / (MAX_SPEED_M_PER_S, *SIDE_AND_TURN)).tolist()
+    return np.array((2.0 * speed - 1.0, yaw_rate, left))
 
 
 def latent_for(speed: float, yaw_rate: float) -> Array:
@@ -71,11 +100,12 @@ STAND = latent_for(speed=0.0, yaw_rate=0.0)
 
 
 def slower(latent: Array) -> Array:
-    """The next latent command (2,) when slowing to a stand within `SLOW_S`."""
-    speed, yaw_rate = commanded(latent)
-    share = CONTROL_DT_S / SLOW_S
+    """The next latent command when slowing to a stand, from full speed within `SLOW_S`."""
+    (speed, yaw_rate), share = commanded(latent), CONTROL_DT_S / SLOW_S
     turn = max(0.0, abs(yaw_rate) - share * MAX_YAW_RATE_RAD_PER_S)
-    return latent_for(max(0.0, speed - share * MAX_SPEED_M_PER_S), math.copysign(turn, yaw_rate))
+    slowed = latent_for(max(0.0, speed - share * MAX_SPEED_M_PER_S), math.copysign(turn, yaw_rate))
+    aside = latent[LATENT_SIZE:]
+    return np.concatenate((slowed, np.sign(aside) * np.maximum(0.0, np.abs(aside) - share)))
 
 
 def without_speed(latent: Array, speed: float) -> Array:
@@ -108,10 +138,11 @@ class HeadingHold:
         self._heading: float | None = None
 
     def corrected(self, latent: Array, orientation: Array) -> Array:
-        """The corrected latent command (2,); its yaw rate may exceed the range by half."""
+        """The corrected latent command; its yaw rate may exceed the range by half."""
         before, self._heading = self._heading, heading(orientation.tolist())
         speed, yaw_rate = commanded(latent)
-        if before is None or (speed == 0.0 and yaw_rate == 0.0):  # a standing robot does not turn
+        stands = speed == 0.0 and yaw_rate == 0.0 and not latent[LATENT_SIZE:].any()
+        if before is None or stands:  # a standing robot does not turn
             self.error_rad = self._yaw_rate = 0.0
             return latent
         self._yaw_rate += (yaw_rate - self._yaw_rate) * CONTROL_DT_S / self.LAG_S
@@ -120,7 +151,7 @@ class HeadingHold:
             error = self.error_rad + self._yaw_rate * CONTROL_DT_S - turned
             self.error_rad = min(max(error, -self.MOST_RAD), self.MOST_RAD)
         more = self.GAIN_PER_S * self.error_rad / MAX_YAW_RATE_RAD_PER_S
-        return np.array((latent[0], latent[1] + more))
+        return np.array((latent[0], latent[1] + more, *latent[LATENT_SIZE:]))
 
 
 # As it stands in the contract.
@@ -147,16 +178,16 @@ class Decision:
 
 # From image (H, W, C), goal (2,) and the last decision's recurrent state.
 HighLevel = Callable[[NDArray[np.uint8], Array, MemoryState], Decision]
-# From latent (2,), imu (4,), joint angles (12,) and the carried state to joint targets (12,) and
-# the next carried state: the phase (1,) [rad], then a recurrent state, absent in the first step.
-LowLevel = Callable[[Array, Array, Array, Array], tuple[Array, Array]]
+# From a latent command, a reading and the carried state to joint targets (12,) [rad] and the next
+# carried state. In the first step that is (1,), 0: a gait's phase [rad]; the rest is absent.
+LowLevel = Callable[[Array, Reading, Array], tuple[Array, Array]]
 
 
 @dataclass(frozen=True, slots=True)
 class ScheduledDecision:
     """Result of the high level in a control step."""
 
-    latent: Array  # (2,) command to follow
+    latent: Array  # command to follow
     decision: Decision | None  # the newest; None before the first
     image: Image | None  # as the policy saw it, if it was asked in this step
 
@@ -166,7 +197,7 @@ class ControlResult:
     """Result of a control step: the command, and how it came about."""
 
     command: JointCommand
-    latent: Array | None = None  # (2,) command followed; None: the low level did not run
+    latent: Array | None = None  # command followed; None: the low level did not run
     decision: Decision | None = None  # the newest of the high level
     image: Image | None = None  # as the policy saw it, if it was asked in this step
 
@@ -296,13 +327,19 @@ class Controller(DecisionScheduler):
         self.supervisor = supervisor
         self.heading_hold = HeadingHold()
         self.carried = np.zeros(1)  # state of the low level
-        self.wanted = self.followed = STAND  # latent commands (2,) of the last step
+        self.wanted = self.followed = STAND  # latent commands of the last step
         self.free_m = math.inf  # of the wanted way, by a collision guard
+        self.walked_steps = self.limited_steps = 0  # all; those whose targets were limited
 
     @property
     def phase(self) -> Array:
         """Phase of the gait generator (1,) [rad]."""
         return self.carried[:1]
+
+    @property
+    def limited_share(self) -> float:
+        """Share of the steps of this walk whose targets the supervisor limited."""
+        return self.limited_steps / max(1, self.walked_steps)
 
     @property
     def camera_timeouts(self) -> SensorTimeouts:
@@ -323,6 +360,7 @@ class Controller(DecisionScheduler):
         self.carried = np.zeros(1)
         self.wanted = self.followed = STAND
         self.heading_hold.reset()
+        self.walked_steps = self.limited_steps = 0
 
     def step(self, reading: Reading, ages: Mapping[str, float] = NO_AGES) -> ControlResult:
         """Answer a reading from sensors of these ages [s].
@@ -330,7 +368,7 @@ class Controller(DecisionScheduler):
         The worst sensor health decides. AGEING: the last decision holds. STALE: the robot slows to
         a stand, as it does if a decision has been held for so long that an image would be stale.
         """
-        imu = imu_vector(reading)
+        felt = self.supervisor.filtered(reading)
         self.stopwatch.lap("observe")
         sensor_health = self.supervisor.sensor_health(ages)
         ageing = sensor_health is SensorHealth.AGEING
@@ -339,7 +377,7 @@ class Controller(DecisionScheduler):
         else:
             self._steps_left = -self._longest_overdue  # a new image comes first
             scheduled = ScheduledDecision(slower(self.followed), self.decision, None)
-        command = self._move(scheduled.latent, imu, reading, ages)
+        command = self._move(scheduled.latent, reading, felt, ages)
         return ControlResult(command, self.followed, scheduled.decision, scheduled.image)
 
     @property
@@ -355,24 +393,25 @@ class Controller(DecisionScheduler):
     def follow(
         self, latent: Array, reading: Reading, ages: Mapping[str, float] = NO_AGES
     ) -> ControlResult:
-        """Answer a reading under a given latent command (2,), without the high level."""
-        imu = imu_vector(reading)
+        """Answer a reading under a given latent command, without the high level."""
+        felt = self.supervisor.filtered(reading)
         self.stopwatch.lap("observe")
         if self.supervisor.sensor_health(ages) >= SensorHealth.STALE:
             latent = slower(self.followed)
-        return ControlResult(self._move(latent, imu, reading, ages), self.followed)
+        return ControlResult(self._move(latent, reading, felt, ages), self.followed)
 
     def _move(
-        self, latent: Array, imu: Array, reading: Reading, ages: Mapping[str, float]
+        self, latent: Array, reading: Reading, felt: Reading, ages: Mapping[str, float]
     ) -> JointCommand:
         self.wanted = latent
         if self.free_m < math.inf:
             latent = without_speed(latent, commanded(self.followed)[0])
         self.followed = latent
         corrected = self.heading_hold.corrected(latent, reading.orientation)
-        angles = self.supervisor.filtered(reading.joint_angles)
-        targets, self.carried = self.low_level(corrected, imu, angles, self.carried)
+        targets, self.carried = self.low_level(corrected, felt, self.carried)
         self.stopwatch.lap("low_level")
-        command = self.supervisor.review(reading, targets, ages)
+        command = self.supervisor.review(reading, targets, ages, self.supervisor.walking)
+        self.walked_steps += 1
+        self.limited_steps += not np.array_equal(command.targets, targets)
         self.stopwatch.lap("safety")
         return command

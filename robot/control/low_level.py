@@ -15,7 +15,8 @@ import numpy as np
 
 from pixelgait.robot.control import gait
 from pixelgait.robot.control.gait import joint_map
-from pixelgait.robot.interface import CONTROL_DT_S
+from pixelgait.robot.control.observation import imu_vector
+from pixelgait.robot.interface import CONTROL_DT_S, Reading
 from pixelgait.robot.spec import Array, RobotSpec
 
 LATENT_SIZE = 2
@@ -34,6 +35,8 @@ LEAST_COMMAND = 0.1
 
 # As it stands in the contract.
 LOW_LEVEL_CONTRACT = {
+    "kind": "gait",
+    "rate_hz": 1.0 / CONTROL_DT_S,
     "joint_targets": "rad, absolute, in the order of joint_names",
     "phase": "rad in [0, 2 pi); start with 0, feed next_phase back",
     "residual_range_rad": RESIDUAL_RANGE_RAD,
@@ -48,6 +51,11 @@ def features(latent: Any, imu: Any, joint_angles: Any, phase: Any, xp: Any = np)
     """Inputs of the linear layer (..., 20); phase (..., 1) [rad]."""
     cycle = (xp.concatenate([xp.cos(phase), xp.sin(phase)], -1) + 1.0) / 2.0
     return xp.concatenate([latent, imu, joint_angles, cycle], -1)
+
+
+def felt(latent: Array, reading: Reading, phase: Array) -> Array:
+    """Inputs of the linear layer (20,) under a latent command (2,); phase (1,) [rad]."""
+    return np.asarray(features(latent, imu_vector(reading), reading.joint_angles, phase))
 
 
 def step_scale(latent: Any, xp: Any = np) -> Any:
@@ -124,11 +132,10 @@ class LinearLowLevel:
         matrix, bias = np.split(weights, [OUTPUT_SIZE * INPUT_SIZE])
         return cls(spec, matrix.reshape(OUTPUT_SIZE, INPUT_SIZE), bias)
 
-    def __call__(
-        self, latent: Array, imu: Array, joint_angles: Array, carried: Array
-    ) -> tuple[Array, Array]:
-        action = self.action(features(latent, imu, joint_angles, carried[:1]))
-        return act(self.spec, latent, action, with_surplus(self.spec, carried), joint_angles)
+    def __call__(self, latent: Array, reading: Reading, carried: Array) -> tuple[Array, Array]:
+        action = self.action(felt(latent, reading, carried[:1]))
+        carried = with_surplus(self.spec, carried)
+        return act(self.spec, latent, action, carried, reading.joint_angles)
 
     def action(self, x: Array) -> Array:
         """The action (19,) in [-1, 1] for the inputs (20,) of `features`."""

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -79,3 +80,24 @@ class LegKinematics:
     def jacobians(self, angles: Sequence[float]) -> Array:
         """Jacobians (4, 3, 3) [m/rad]: of x, y, z in the base frame by a leg's three joints."""
         return np.array([foot[1:] for foot in self.feet(angles)]).transpose(0, 2, 1)
+
+
+def posed(spec: RobotSpec, pose: Array) -> RobotSpec:
+    """The robot with another default pose (12,) [rad], and what depends on it."""
+    if np.array_equal(pose, spec.default_pose_rad):
+        return spec
+    feet = LegKinematics(spec).feet(pose.tolist())
+    places, levers = (
+        np.array([foot.position for foot in feet]),
+        np.array([foot[1:] for foot in feet]),
+    )
+    abduction_m, _, knee_m = np.abs(levers[:, :, 2]).mean(0).tolist()
+    lowest_m = float(places[:, 2].min())
+    return replace(
+        spec,
+        default_pose_rad=pose,
+        feet_m=places[:, :2],
+        leg_length_m=float(spec.legs_m[:, 0, 2].mean()) - lowest_m,
+        stand_height_m=spec.foot_radius_m - lowest_m,
+        load_levers_m=(abduction_m, knee_m) if spec.carried_kg else spec.load_levers_m,
+    )

@@ -101,7 +101,7 @@ class Connections:
             self._camera = camera, lens_check, mount_check
         if piloted:
             timeout = partial(parameters.seconds, VELOCITY_TIMEOUT)
-            self.pilot = VelocityCommands(sensors, parameters.stamped, timeout)
+            self.pilot = VelocityCommands(sensors, parameters.stamped, timeout, bundle.legs.command)
             self.link.also_take.append(self.pilot.take)
             self.link.also_forget = self.pilot.forget
         elif "goal" in bundle.takes:
@@ -225,8 +225,10 @@ def _driver(
         from pixelgait.robot.ros.links.ros2_control import Ros2ControlDriver, kind_of
 
         kind = kind_of(address.trajectories)
-        return Ros2ControlDriver(node, sensor_node, bundle.spec, address.controller, kind)
-    return TopicDriver(node, sensor_node, bundle.spec)
+        return Ros2ControlDriver(
+            node, sensor_node, bundle.spec, address.controller, kind, bundle.legs
+        )
+    return TopicDriver(node, sensor_node, bundle.spec, bundle.legs)
 
 
 def _go2(address: Go2, node: Any, bundle: Bundle, operator: Operator) -> Driver:

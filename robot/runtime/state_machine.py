@@ -219,7 +219,7 @@ class Inputs:
     ages: Mapping[str, float]  # of the sensors [s]
     commands: OperatorCommands
     gap_s: float = 0.0  # since the last command was sent
-    latent: Array | None = None  # (2,) velocity command that replaces the high level
+    latent: Array | None = None  # velocity command that replaces the high level
     free_m: float = math.inf  # of the way that was wanted last, by a collision guard
 
 
@@ -240,8 +240,9 @@ class Operation:
         needs_goal: bool = False,
     ) -> None:
         self.controller, self.needs_goal = controller, needs_goal
-        self._slow_walk = SlowWalk(controller.supervisor.spec.creep_m_per_s)
         self.supervisor = controller.supervisor
+        legs, creep = controller.supervisor.legs, controller.supervisor.spec.creep_m_per_s
+        self._slow_walk = SlowWalk(creep) if legs is None or legs.gait else None
         self.driver_timeout_s = driver_timeout_s
         self.state, self.cause = RobotState.LIMP, "started"
         self.stalls = 0  # of the loop, while the robot was stiff
@@ -254,7 +255,7 @@ class Operation:
         self._stiff_steps = 0  # since it began to stand up
         self._rest_steps = 0  # until it may stand up
         self._goal_number = 0  # of the controller's goal
-        self.blocked = Blocked(spec)
+        self.blocked = Blocked(spec, self.supervisor.walking)
         self._commanded = False  # whether the last step had a latent command that was given
         self._consistency = Consistency(spec)
 
@@ -319,6 +320,8 @@ class Operation:
                 self._enter(RobotState.LIMP, "lies")
         elif wanted is RobotState.LIMP:
             self._from = self._last
+            if state is RobotState.WALKING:  # by the legs' gains until now
+                self._from = self._handed_over()
             self._enter(RobotState.LYING_DOWN, commands.because)
         elif state is RobotState.STANDING_UP:
             self._check_the_stand(reading)
@@ -328,6 +331,11 @@ class Operation:
             self._enter(RobotState.WALKING, "ordered")
         elif wanted is RobotState.READY and state is RobotState.WALKING:
             self._enter(RobotState.READY, commands.because)
+
+    def _handed_over(self) -> Array:
+        """The last targets (12,) [rad], under the gains of a robot that stands."""
+        sent = self.supervisor.hand_over(self.supervisor.standing)
+        return self._last if sent is None else sent
 
     def _check_the_stand(self, reading: Reading) -> None:
         """End standing up once the robot stands as it should; too late is a fault."""
@@ -371,7 +379,8 @@ class Operation:
         if latent is not None and not before:
             self._free()  # also of a manoeuvre, which would go on after the remote control
         if latent is not None:
-            latent = self._slow_walk(latent, float(self.controller.phase[0]))
+            if self._slow_walk is not None:
+                latent = self._slow_walk(latent, float(self.controller.phase[0]))
         elif self.needs_goal:
             latent = self._set_goal(inputs.commands)
         if latent is None and self.blocked.manoeuvres:

@@ -183,7 +183,7 @@ class CacheWarmup:
 
     def __init__(self, controller: Controller) -> None:
         self._controller = controller
-        supervisor = Supervisor(controller.supervisor.spec)
+        supervisor = Supervisor(controller.supervisor.spec, legs=controller.supervisor.legs)
         self._shadow = Controller(controller.high_level, controller.low_level, supervisor)
 
     def reset(self) -> None:

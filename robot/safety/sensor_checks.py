@@ -81,13 +81,16 @@ class JointMonitor:
         self._new_drift.fill(0.0)
         self._found.fill(0.0)
 
-    def filtered(self, angles: Array) -> Array:
-        """These joint angles (12,) [rad], with the last trusted one where it is impossible."""
+    def filtered(self, reading: Reading) -> tuple[Array, Array]:
+        """Joint angles and velocities (12,) [rad, rad/s]: where impossible, the last trusted angle,
+        at rest."""
+        angles, velocities = reading.joint_angles, reading.joint_velocities
         if not self.trusted:
-            return angles
+            return angles, velocities
         far = np.abs(angles - self._last) > self._bounds[2]
         far |= np.abs(angles - self._middle) > self._bounds[0]
-        return np.where(far, self._last, angles)
+        fast = far | (np.abs(velocities) > self._bounds[1])
+        return np.where(far, self._last, angles), np.where(fast, 0.0, velocities)
 
     def judge(self, reading: Reading, sent: Array) -> str | None:
         """Check a reading, given the joints' targets (12,) [rad]; returns a fault, or None."""

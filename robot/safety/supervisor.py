@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from enum import IntEnum
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -14,7 +15,7 @@ from pixelgait.robot.errors import UserError
 from pixelgait.robot.interface import CONTROL_DT_S, JointCommand, Reading
 from pixelgait.robot.rotation import is_unit, up_z
 from pixelgait.robot.safety.sensor_checks import MAX_BRIDGED, ImuMonitor, JointMonitor, MotionCheck
-from pixelgait.robot.spec import Array, RobotSpec
+from pixelgait.robot.spec import Array, Legs, RobotSpec
 
 
 class SensorHealth(IntEnum):
@@ -72,6 +73,20 @@ def without_camera(ages: Mapping[str, float]) -> dict[str, float]:
     return {name: age for name, age in ages.items() if name.split("/")[0] != CAMERA}
 
 
+class Gains:
+    """Gains of the motors (12,), and how far a target may be from a joint without their torque
+    limit."""
+
+    def __init__(self, spec: RobotSpec, kp: Array, kd: Array) -> None:
+        self.kp, self.kd = kp, kd
+        self.inverse_kp = 1.0 / kp
+        self.reach = spec.torque_limit_nm * self.inverse_kp
+
+    def hold(self, angles: Array, velocities: Array) -> Array:
+        """Targets (12,) [rad] without torque."""
+        return np.asarray(angles + self.kd * velocities * self.inverse_kp)
+
+
 class Supervisor:
     """Limits joint targets by torque, joint range and speed; damps for good on a fault.
 
@@ -83,19 +98,25 @@ class Supervisor:
         bridged: number of readings with joints, or an orientation, that were not trusted.
         sensor_timeouts: time-outs by sensor name.
         motors_enabled: False in a dry run, whose commands reach no motor: no joint counts as stuck.
+        legs: what walks; None: by the gains of the specification.
+        standing, walking: gains of a robot that stands or lies down, and of one that walks.
     """
 
     def __init__(
-        self, spec: RobotSpec, sensor_timeouts: Mapping[str, SensorTimeouts] = SENSOR_TIMEOUTS
+        self,
+        spec: RobotSpec,
+        sensor_timeouts: Mapping[str, SensorTimeouts] = SENSOR_TIMEOUTS,
+        legs: Legs | None = None,
     ) -> None:
-        self.spec = spec
+        self.spec, self.legs = spec, legs
+        self.standing = self.walking = Gains(spec, spec.kp_nm_per_rad, spec.kd_nms_per_rad)
+        if legs is not None and not legs.gait:
+            self.walking = Gains(spec, legs.kp_nm_per_rad, legs.kd_nms_per_rad)
         self.sensor_timeouts = sensor_timeouts
         self.motors_enabled = True
         self._joints, self._imu, self._motion = JointMonitor(spec), ImuMonitor(), MotionCheck()
         self._zeros = np.zeros(len(spec.joint_names))
         self._damping = np.full(len(spec.joint_names), spec.damping_nms_per_rad)
-        self._inverse_kp = 1.0 / spec.kp_nm_per_rad
-        self._reach = spec.torque_limit_nm * self._inverse_kp
         self._step = spec.target_speed_limit_rad_per_s * CONTROL_DT_S
         self.reset()
 
@@ -115,14 +136,16 @@ class Supervisor:
         self._imu.reset()
         self._motion.reset()
         self._sent: Array | None = None
+        self._gains = self.standing  # of the last command
 
     def fail(self, reason: str) -> None:
         """Damp for good, for a reason found elsewhere; the first reason is kept."""
         self.fault = self.fault or reason
 
-    def filtered(self, joint_angles: Array) -> Array:
-        """Joint angles (12,) [rad] for the policy, with impossible ones replaced."""
-        return self._joints.filtered(joint_angles)
+    def filtered(self, reading: Reading) -> Reading:
+        """The reading for the low level: impossible joints at their last trusted angle, at rest."""
+        angles, velocities = self._joints.filtered(reading)
+        return replace(reading, joint_angles=angles, joint_velocities=velocities)
 
     @property
     def trusted_joints(self) -> tuple[Array, Array]:
@@ -161,7 +184,11 @@ class Supervisor:
         return [name for name, age in ages.items() if not age <= self.sensor_timeouts[name].dead_s]
 
     def review(
-        self, reading: Reading, targets: Array, ages: Mapping[str, float] = NO_AGES
+        self,
+        reading: Reading,
+        targets: Array,
+        ages: Mapping[str, float] = NO_AGES,
+        gains: Gains | None = None,
     ) -> JointCommand:
         """The command to send for the low level's joint targets (12,) [rad].
 
@@ -171,6 +198,7 @@ class Supervisor:
             reading: the sensor values that the targets answer.
             targets: joint targets (12,) [rad].
             ages: of the sensors behind the reading [s]; see `Body.ages`.
+            gains: of the command; by default those of a robot that stands.
         """
         if self.fault is None:
             with np.errstate(over="ignore"):  # of values near the largest float
@@ -179,12 +207,24 @@ class Supervisor:
             return self.damp(reading.time_s)
         self.bridged += self._joints.suspect or self._bad_imu > 0
         # The targets answer an impossible orientation: repeat the last ones.
+        gains = gains or self.standing
+        self.hand_over(gains)
         held = self._sent if self._bad_imu else None
-        self._sent = self._limit(targets if held is None else held)
-        spec = self.spec
-        return JointCommand(
-            reading.time_s, self._sent, spec.kp_nm_per_rad, spec.kd_nms_per_rad, self._zeros
-        )
+        self._sent = self._limit(targets if held is None else held, gains)
+        return JointCommand(reading.time_s, self._sent, gains.kp, gains.kd, self._zeros)
+
+    def hand_over(self, gains: Gains) -> Array | None:
+        """The last targets (12,) [rad] as they are under other gains: of the same torque.
+
+        The next command goes on from there. None: no command was sent.
+        """
+        if self._sent is not None and gains is not self._gains:
+            joints, before = (self._joints.angles, self._joints.velocities), self._gains
+            torque = before.kp * (self._sent - before.hold(*joints))
+            same = gains.hold(*joints) + torque * gains.inverse_kp
+            self._sent = np.clip(same, self.spec.joint_lower_rad, self.spec.joint_upper_rad)
+        self._gains = gains
+        return self._sent
 
     def damp(self, time_s: float) -> JointCommand:
         """A command without stiffness: the robot sinks to the ground. Needs no reading."""
@@ -218,14 +258,14 @@ class Supervisor:
         sent = q if self._sent is None or not self.motors_enabled else self._sent
         return self._joints.judge(reading, sent) or self._motion.judge(reading, sent)
 
-    def _limit(self, targets: Array) -> Array:
+    def _limit(self, targets: Array, gains: Gains) -> Array:
         """Limit targets (12,) [rad] by PD torque, then joint range, then speed.
 
         The last targets were within the joint range, so the speed limit keeps them there.
         """
         spec, q = self.spec, self._joints.angles
-        hold = q + spec.kd_nms_per_rad * self._joints.velocities * self._inverse_kp  # no torque
-        targets = np.minimum(np.maximum(targets, hold - self._reach), hold + self._reach)
+        hold = gains.hold(q, self._joints.velocities)
+        targets = np.minimum(np.maximum(targets, hold - gains.reach), hold + gains.reach)
         lower, upper = spec.joint_lower_rad, spec.joint_upper_rad
         np.minimum(np.maximum(targets, lower, out=targets), upper, out=targets)
         sent = np.minimum(np.maximum(q, lower), upper) if self._sent is None else self._sent

@@ -17,10 +17,10 @@ from pixelgait.robot.control.low_level import (
     LATENT_SIZE,
     OUTPUT_SIZE,
     act,
-    features,
+    felt,
     with_surplus,
 )
-from pixelgait.robot.control.observation import goal_vector, imu_vector, policy_image
+from pixelgait.robot.control.observation import goal_vector, policy_image
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.interface import CONTROL_DT_S, Reading
 from pixelgait.robot.safety.supervisor import Supervisor
@@ -305,9 +305,8 @@ class GaitEnv(PixelGaitEnv):
 
     def _observe(self) -> Observation:
         phase, reading = self.agent.phase, self.reading
-        x = features(NO_LATENT, imu_vector(reading), reading.joint_angles, phase)
-        felt = np.asarray(x[LATENT_SIZE:], dtype=np.float32)
-        observation = {**self.shared_observation(), "proprioception": felt}
+        proprioception = felt(NO_LATENT, reading, phase)[LATENT_SIZE:].astype(np.float32)
+        observation = {**self.shared_observation(), "proprioception": proprioception}
         if isinstance(self.task, Follow):
             observation["command"] = self.task.latent.astype(np.float32)
         return observation
@@ -320,11 +319,9 @@ class Agent(Controller):
         super().__init__(no_high_level, self._act, Supervisor(spec))
         self.spec, self.action = spec, np.zeros(OUTPUT_SIZE)
 
-    def _act(
-        self, latent: Array, imu: Array, joint_angles: Array, carried: Array
-    ) -> tuple[Array, Array]:
+    def _act(self, latent: Array, reading: Reading, carried: Array) -> tuple[Array, Array]:
         carried = with_surplus(self.spec, carried)
-        return act(self.spec, latent, self.action, carried, joint_angles)
+        return act(self.spec, latent, self.action, carried, reading.joint_angles)
 
 
 class SteerEnv(PixelGaitEnv):

@@ -5,12 +5,15 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Container, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from builtin_interfaces.msg import Duration, Time
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
+from rclpy.qos import QoSProfile
+from std_msgs.msg import Float64MultiArray
 
 from pixelgait.robot.interface import DRIVER_TIMEOUT_S, JointCommand, Reading
 from pixelgait.robot.ros.address import Ros2Control
@@ -58,6 +61,9 @@ class TopicWire:
         names = spec.joint_names
         self.publish = SensorTopics(node, names, range(len(names))).publish
         node.create_subscription(ros2.JointState, ros2.JOINT_COMMAND, self._keep, ros2.COMMAND_QOS)
+        latched = QoSProfile(depth=1, durability=ros2.LATCHED)
+        node.create_subscription(Float64MultiArray, ros2.JOINT_GAINS, self._keep_gains, latched)
+        self._gains = spec.kp_nm_per_rad, spec.kd_nms_per_rad
         self._newest: tuple[float, Any] | None = None
 
     def command(self) -> JointCommand | None:
@@ -74,10 +80,19 @@ class TopicWire:
             return damped(spec)
         order = ros2.joint_order(list(message.name), spec.joint_names)
         effort = np.asarray(message.effort)[order] if message.effort else None
-        return stiff(spec, np.asarray(message.position)[order], effort)
+        kp, kd = self._gains
+        return replace(stiff(spec, np.asarray(message.position)[order], effort), kp=kp, kd=kd)
 
     def close(self) -> None:
         """Nothing: the node destroys its own topics."""
+
+    def _keep_gains(self, message: Any) -> None:
+        values = np.asarray(message.data)
+        if values.size == 2 * len(self._spec.joint_names) and (values >= 0.0).all():
+            kp, kd = np.split(values, 2)
+            self._gains = kp, kd
+        else:
+            log_dropped(self._node, "joint_gains needs stiffness and damping of every joint")
 
     def _keep(self, message: Any) -> None:
         if problem := unusable(message, self._spec.joint_names):

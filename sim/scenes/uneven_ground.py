@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import cv2
 import numpy as np
@@ -15,6 +16,7 @@ from pixelgait.sim.scenes.courses.raised_platform import (
 )
 from pixelgait.sim.world.ground import make_ground, open_rectangle
 from pixelgait.sim.world.scene import ORIGIN, Box, HeightField, Layout, Pose, Scene
+from pixelgait.sim.world.texture import Colour
 
 GRID_M = 0.15  # finer than a robot's stance (0.36 m x 0.26 m), and 15 ms an image in PyBullet
 GRID_POINTS = (140, 100)  # 21 m along x, 15 m across
@@ -121,6 +123,30 @@ class Ramps(RampsAndSteps):
         self._ground = make_ground(
             [(*x[i : i + 2], *STRIP[2:4], z[i], slopes[i]) for i in range(len(slopes))]
         )
+
+
+class Flight(RampsAndSteps):
+    """Some stairs up, or one kerb, then level ground: trials of walkers."""
+
+    name = "flight"
+
+    def __init__(self, rises_m: Sequence[float], tread_m: float = 0.3) -> None:
+        heights = np.cumsum(rises_m).tolist()
+        ends = [START_M + tread_m * (i + 1) for i in range(len(heights) - 1)]
+        edges = [-START_M, START_M, *ends, LENGTH_M]
+        self.top_m = edges[-2]  # where the level ground begins
+        floors = [(*edges[i : i + 2], height) for i, height in enumerate([0.0, *heights])]
+        self.fixed = (
+            SURROUNDINGS,
+            *(_floor(*floor, TREAD_COLOURS[i % 2]) for i, floor in enumerate(floors)),
+        )
+        self._ground = make_ground([(*f[:2], *STRIP[2:4], f[2]) for f in floors])
+
+
+def _floor(begin: float, end: float, height_m: float, colour: Colour) -> Box:
+    """A box across the strip, from `begin` to `end` [m], with its top at a height."""
+    half = (end - begin) / 2, HALF_WIDTH_M, 0.25
+    return Box(Pose((begin + end) / 2, 0.0, height_m - 0.25), half, colour)
 
 
 class Steps(RampsAndSteps):

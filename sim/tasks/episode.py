@@ -13,8 +13,7 @@ from pixelgait.robot.control.controller import (
     Decision,
     ScheduledDecision,
 )
-from pixelgait.robot.control.low_level import INPUT_SIZE, LATENT_SIZE, features
-from pixelgait.robot.control.observation import imu_vector
+from pixelgait.robot.control.low_level import INPUT_SIZE, LATENT_SIZE, felt
 from pixelgait.robot.interface import CONTROL_DT_S, Reading
 from pixelgait.robot.spec import Array
 from pixelgait.sim.body.interface import RobotBase, SimulatedBody
@@ -157,10 +156,11 @@ def run_episode(
         if watch is not None:
             watch(log.steps, result)
     fault = controller.supervisor.fault
-    return log.episode(seed, task, fell=fallen(body) or fault is not None, fault=fault)
+    episode = log.episode(seed, task, fell=fallen(body) or fault is not None, fault=fault)
+    episode.metrics["limited_share"] = controller.limited_share
+    return episode
 
 
 def _observation(last: Decision | None, reading: Reading, phase: Array) -> Array:
     """Inputs of the low level (20,) under the last decision; phase (1,) [rad]."""
-    latent = last.latent if last else np.zeros(LATENT_SIZE)
-    return np.asarray(features(latent, imu_vector(reading), reading.joint_angles, phase))
+    return felt(last.latent if last else np.zeros(LATENT_SIZE), reading, phase)

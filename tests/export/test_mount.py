@@ -28,7 +28,7 @@ def test_the_mount_of_a_training_is_that_of_the_bundle_and_of_what_runs_it(tmp_p
     weights = flat_weights(make_high_level(Architecture("iap"), seed=1))
     trained = {"camera": [*PLACE], "pitch": None, "camera_fov": 1.0}
     high = write_run(tmp_path / "high", "imitate", weights, **trained)
-    export(ExportConfig(low, tmp_path / "b", high, pitch=0.5))
+    export(ExportConfig(tmp_path / "b", low, high_level=high, pitch=0.5))
     mount = load_bundle(tmp_path / "b").spec.camera
     assert (mount.position_m, mount.pitch_down_rad, mount.vertical_fov_rad) == (PLACE, 0.5, 1.0)
     _, body, _ = player(EvalConfig(str(tmp_path / "b"), scene="flat"))

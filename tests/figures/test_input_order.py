@@ -17,12 +17,13 @@ from pixelgait.export.exporter import write_bundle
 from pixelgait.export.markdown_sections import markers
 from pixelgait.policies.high_level import StraightAhead
 from pixelgait.robot.bundle import TOLERANCE, load_bundle
-from pixelgait.robot.control.low_level import INPUT_SIZE, OUTPUT_SIZE, act, features
+from pixelgait.robot.control.low_level import INPUT_SIZE, OUTPUT_SIZE, act, felt
 from pixelgait.robot.spec import A1
 from pixelgait.sim.engines.registry import make_body
 from pixelgait.sim.scenes.flat import FlatGround
 from pixelgait.sim.tasks.episode import run_episode
 from pixelgait.sim.tasks.navigate import Forward
+from tests.helpers import felt_by
 
 RNG = np.random.default_rng(0)
 IMAGE = RNG.integers(1, 256, (32, 32, 3), np.uint8)
@@ -66,17 +67,17 @@ def test_a_low_level_with_memory_is_exported_with_its_state(tmp_path: Path) -> N
     one = other = np.zeros(1)
     policy, rng = NeuronPolicy(neurons()), np.random.default_rng(0)
     for _ in range(200):
-        sensed = [rng.uniform(-0.5, 0.5, n) for n in (2, 4, 12)]
-        x, phase = features(*sensed, one[:1]), one[:1]
-        targets, one = bundle.low_level(*sensed, one)
-        expected, other = graph.step(*sensed, other)
+        latent, reading = rng.uniform(-0.5, 0.5, 2), felt_by(rng)
+        x, phase = felt(latent, reading, one[:1]), one[:1]
+        targets, one = bundle.low_level(latent, reading, one)
+        expected, other = graph.step(latent, reading, other)
         assert one.shape == other.shape == (1 + size,)
         np.testing.assert_allclose(targets, expected, atol=1e-4)
         np.testing.assert_allclose(
-            targets, act(A1, sensed[0], policy(x), phase, sensed[2])[0], atol=1e-4
+            targets, act(A1, latent, policy(x), phase, reading.joint_angles)[0], atol=1e-4
         )
-    fresh = bundle.low_level(*sensed, one[:1])[0]  # without memory
-    assert np.abs(fresh - bundle.low_level(*sensed, one)[0]).max() > 1e-3
+    fresh = bundle.low_level(latent, reading, one[:1])[0]  # without memory
+    assert np.abs(fresh - bundle.low_level(latent, reading, one)[0]).max() > 1e-3
 
 
 def test_a_controller_begins_every_episode_without_memory(tmp_path: Path) -> None:

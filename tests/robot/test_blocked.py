@@ -8,6 +8,7 @@ import pytest
 from pixelgait.robot.control.blocked import TRIES, Blocked, PushCheck, WayCheck
 from pixelgait.robot.control.controller import STAND, latent_for
 from pixelgait.robot.interface import Image, Reading
+from pixelgait.robot.safety.supervisor import Supervisor
 from pixelgait.robot.spec import A1
 
 AHEAD = latent_for(0.4, 0.0)
@@ -41,7 +42,7 @@ def test_odometry_shows_a_robot_that_does_not_cover_its_way() -> None:
 @pytest.mark.parametrize("turn", [0.0, -1.0])
 def test_legs_that_hold_a_force_from_ahead_push(turn: float) -> None:
     """As if a hand held the trunk: the hips are behind their targets."""
-    check, pushed = PushCheck(A1), []
+    check, pushed = PushCheck(A1, Supervisor(A1).walking), []
     for step in range(400):
         targets = STANDING + 0.05 * np.tile((0.0, 0.0, 1.0), 4)  # bears weight
         if step > 200:
@@ -52,7 +53,7 @@ def test_legs_that_hold_a_force_from_ahead_push(turn: float) -> None:
 
 
 def test_a_blocked_robot_steps_back_turns_by_turns_and_gives_up() -> None:
-    blocked, sides, causes = Blocked(A1), [], []
+    blocked, sides, causes = Blocked(A1, Supervisor(A1).walking), [], []
     for _ in range(TRIES + 1):
         for _ in range(300):
             if blocked.noticed(reading(0.0), AHEAD, STANDING):
@@ -76,5 +77,5 @@ def test_a_blocked_robot_steps_back_turns_by_turns_and_gives_up() -> None:
 
 
 def test_values_that_are_not_finite_are_no_push() -> None:
-    check, nan = PushCheck(A1), reading(0.0, np.full(12, np.nan))
+    check, nan = PushCheck(A1, Supervisor(A1).walking), reading(0.0, np.full(12, np.nan))
     assert not any(check.pushes(nan, STANDING, 0.0) for _ in range(400))

@@ -32,6 +32,7 @@ from pixelgait.robot.bundle import (
     load_bundle,
     shipped_low_level,
 )
+from pixelgait.robot.control.low_level import act, features
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.interface import Image, Reading
 from pixelgait.robot.runtime.state_machine import Inputs, Operation, OperatorCommands, RobotState
@@ -65,9 +66,12 @@ def test_onnx_equals_torch_on_a_walk(fixture: str, request: pytest.FixtureReques
         assert onnx_decision.attention is not None
         assert decision.attention is not None
         np.testing.assert_allclose(onnx_decision.attention, decision.attention, atol=TOLERANCE)
+    names = ["joint_targets", "next_phase"]
     for row in recording.low_level:
-        targets, phase = bundle.low_level(*row.values())
-        expected, expected_phase = low_level(*row.values())
+        given = {name: value.astype(np.float32) for name, value in row.items()}
+        targets, phase = bundle._graphs[LOW_LEVEL].run(names, given)
+        action = low_level.action(features(*row.values()))
+        expected, expected_phase = act(A1, row["latent"], action, row["phase"], row["joint_angles"])
         np.testing.assert_allclose(targets, expected, atol=TOLERANCE)
         np.testing.assert_allclose(np.exp(1j * phase), np.exp(1j * expected_phase), atol=TOLERANCE)
 
@@ -159,7 +163,7 @@ def test_a_missing_file_is_refused_by_name(copy: Path, file: str) -> None:
         ),
         (lambda c: c["camera"].update(resize={"rgb8": "nearest"}), r"camera\.resize\.rgb8 is near"),
         (lambda c: c.update(robot="spot"), "unknown robot 'spot'"),
-        (lambda c: c.update(schema=2), r"contract\.json: schema 2, this version reads 4$"),
+        (lambda c: c.update(schema=2), r"contract\.json: schema 2, this version reads 5$"),
         (lambda c: c.update(quaternion="wxyz"), "quaternion"),
         (lambda c: c.update(control_dt_s=0.02), "control_dt_s"),
         (
@@ -172,6 +176,16 @@ def test_a_missing_file_is_refused_by_name(copy: Path, file: str) -> None:
             "tilt_limit_rad is 0.5, this runtime works with 1.2",
         ),
         (lambda c: c["low_level"].update(least_command=0.2), r"low_level\.least_command is 0\.2, "),
+        (lambda c: c["low_level"].update(kind="jump"), r"low_level\.kind is jump, expected "),
+        (
+            lambda c: c["low_level"]["command"].update(vx_m_per_s=[0.1, 1.0]),
+            r"low_level\.command\.vx_m_per_s is \[0\.1, 1\.0\], expected a range around 0",
+        ),
+        (
+            lambda c: c["legs"]["kp_nm_per_rad"].__setitem__(3, 50.0),
+            r"legs\.kp_nm_per_rad is .*, this runtime works with",
+        ),
+        (lambda c: c["legs"].update(stand_height_m=0.4), r"legs\.stand_height_m is 0\.4, in that "),
         (lambda c: c["motors"].update(timeout_s=1.0), r"motors\.timeout_s is 1\.0, this runtime"),
         (lambda c: c["start"].update(ramp_s=3.0), r"start\.ramp_s is 3\.0, this runtime works "),
         (

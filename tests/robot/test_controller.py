@@ -64,7 +64,7 @@ def test_the_high_level_runs_when_its_own_duration_is_over() -> None:
         seen.append(int(image[0, 0, 0]))
         return Decision(np.full(2, len(seen)), 10 * len(seen))
 
-    def low_level(latent, imu, joints, phase):  # noqa: ANN001, ANN202
+    def low_level(latent, reading, phase):  # noqa: ANN001, ANN202
         latents.append(latent[0])
         return A1.default_pose_rad, phase + 1.0
 
@@ -98,7 +98,7 @@ def test_ahead_is_the_heading_at_the_first_step() -> None:
         assert all(np.isinf(goal[0]) for goal in goals)
         return [float(goal[1]) for goal in goals]
 
-    controller = Controller(high_level, lambda *_: (A1.default_pose_rad, _[3]), Supervisor(A1))
+    controller = Controller(high_level, lambda *_: (A1.default_pose_rad, _[2]), Supervisor(A1))
     np.testing.assert_allclose(
         bearings_of(3.0, 3.1, -3.1, 2.0), (0.0, -0.1, -0.1832, 1.0), atol=1e-4
     )
@@ -119,7 +119,7 @@ def test_no_decision_is_made_on_an_untrusted_orientation() -> None:
         turns.append(float(goal[1]))
         return Decision(np.array((0.5, len(turns) / 10)), LONGEST_STEPS)
 
-    controller = Controller(high_level, lambda *_: (A1.default_pose_rad, _[3]), Supervisor(A1))
+    controller = Controller(high_level, lambda *_: (A1.default_pose_rad, _[2]), Supervisor(A1))
     bad = with_nan("orientation").orientation
     first = controller.schedule(replace(reading(0), orientation=bad))
     assert first.latent.tolist() == STAND.tolist()
@@ -139,7 +139,7 @@ def test_a_silent_camera_slows_the_robot_to_a_stand() -> None:
         seen.append(int(image[0, 0, 0]))
         return Decision(np.array((1.0, 0.3)), 20)
 
-    def low_level(latent, imu, joints, phase):  # noqa: ANN001, ANN202
+    def low_level(latent, reading, phase):  # noqa: ANN001, ANN202
         latents.append(latent)
         return A1.default_pose_rad, phase
 
@@ -276,7 +276,7 @@ def test_an_ageing_sensor_holds_the_decision_and_a_stale_one_slows_to_a_stand(
         decided.append(int(image[0, 0, 0]))
         return Decision(np.array((1.0, turn)), 10)
 
-    def low_level(latent, imu, joints, phase):  # noqa: ANN001, ANN202
+    def low_level(latent, reading, phase):  # noqa: ANN001, ANN202
         latents.append(latent)
         return A1.default_pose_rad, phase
 
@@ -307,7 +307,7 @@ def test_a_camera_that_is_never_fresh_stops_the_robot() -> None:
     """A camera that is always late, even if one image is older for once."""
     latents: list[np.ndarray] = []
 
-    def low_level(latent, imu, joints, phase):  # noqa: ANN001, ANN202
+    def low_level(latent, reading, phase):  # noqa: ANN001, ANN202
         latents.append(latent)
         return A1.default_pose_rad, phase
 
@@ -328,7 +328,7 @@ def test_a_camera_that_is_never_fresh_stops_the_robot() -> None:
 def test_an_episode_that_begins_with_old_images_stands_until_there_are_new_ones() -> None:
     latents: list[np.ndarray] = []
 
-    def low_level(latent, imu, joints, phase):  # noqa: ANN001, ANN202
+    def low_level(latent, reading, phase):  # noqa: ANN001, ANN202
         latents.append(latent)
         return A1.default_pose_rad, phase
 
@@ -342,7 +342,7 @@ def test_an_episode_that_begins_with_old_images_stands_until_there_are_new_ones(
 def test_stale_joints_slow_external_velocity_commands_as_well() -> None:
     latents: list[np.ndarray] = []
 
-    def low_level(latent, imu, joints, phase):  # noqa: ANN001, ANN202
+    def low_level(latent, reading, phase):  # noqa: ANN001, ANN202
         latents.append(latent)
         return A1.default_pose_rad, phase
 
@@ -360,7 +360,7 @@ def test_follow_moves_the_robot_without_the_high_level() -> None:
 
     latents: list[np.ndarray] = []
 
-    def low_level(latent, imu, joints, phase):  # noqa: ANN001, ANN202
+    def low_level(latent, reading, phase):  # noqa: ANN001, ANN202
         latents.append(latent)
         return A1.default_pose_rad, phase + 1.0
 
@@ -430,7 +430,7 @@ def test_the_recurrent_state_updates_once_per_processed_image(every: int, late: 
         states.append(0.0 if state is None else float(state[0]))
         return Decision(np.array((1.0, 0.0)), 20, state=np.array((states[-1] + 1.0,)))
 
-    def low_level(latent, imu, joints, phase):  # noqa: ANN001, ANN202
+    def low_level(latent, reading, phase):  # noqa: ANN001, ANN202
         speeds.append(commanded(latent)[0])
         return A1.default_pose_rad, phase
 

@@ -25,6 +25,7 @@ from pixelgait.robot.spec import A1, GO2, LEGS, RobotSpec
 from pixelgait.sim.engines.pybullet_body import PyBulletBody
 from pixelgait.sim.scenes.flat import FlatGround
 from pixelgait.sim.tasks.task import planar_pose
+from tests.helpers import felt_by
 
 PARAMETERS = dict(
     frequency_hz=2.0,
@@ -82,8 +83,7 @@ def test_a_stand_command_keeps_the_default_pose() -> None:
     for _ in range(20):
         low_level = LinearLowLevel.from_weights(A1, rng.standard_normal(LOW_LEVEL_WEIGHTS))
         phase = rng.uniform(0.0, 6.28, 1)
-        imu, angles = rng.standard_normal(4), rng.standard_normal(12)
-        targets, following = low_level(STAND, imu, angles, phase)
+        targets, following = low_level(STAND, felt_by(rng), phase)
         np.testing.assert_array_equal(targets, A1.default_pose_rad)
         assert following != phase
 
@@ -157,10 +157,10 @@ def test_torch_graph_equals_numpy_for_random_weights_and_inputs(spec: RobotSpec)
     low_level = LinearLowLevel.from_weights(spec, 0.3 * rng.standard_normal(LOW_LEVEL_WEIGHTS))
     graph = LinearGraph(low_level)
     for _ in range(100):
-        sensed = [rng.standard_normal(n) for n in (2, 4, 12)]
+        latent, reading = rng.standard_normal(2), felt_by(rng)
         carried = [rng.uniform(0, 6.28, 1), rng.uniform(-0.5, 1.0, graph.state_size)]
-        targets, after = low_level(*sensed, np.concatenate(carried))
-        given = [x for x in (*sensed, *carried) if x.size]
+        targets, after = low_level(latent, reading, np.concatenate(carried))
+        given = graph.inputs(latent, reading, np.concatenate(carried)).values()
         torch_targets, *torch_after = graph(*(torch.tensor(x).float() for x in given))
         np.testing.assert_allclose(torch_targets.numpy(), targets, atol=2e-6)
         np.testing.assert_allclose(torch.cat(torch_after).numpy(), after, atol=2e-6)

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from pixelgait.robot.control.controller import STAND, commanded
+from pixelgait.robot.control.controller import GAIT_COMMAND, STAND, commanded, velocity
+from pixelgait.robot.spec import Ranges
 from tests.ros.test_goals import Wire
 
 LONG_S = 60.0
@@ -17,11 +18,11 @@ LONG_S = 60.0
 class Joystick:
     """Sends velocities to a node's `VelocityCommands`."""
 
-    def __init__(self, stamped: bool) -> None:
+    def __init__(self, stamped: bool, ranges: Ranges = GAIT_COMMAND) -> None:
         from pixelgait.robot.ros.commands.cmd_vel import VelocityCommands
 
         self.wire, self.stamped = Wire(), stamped
-        self.commands = VelocityCommands(self, stamped, lambda: LONG_S)
+        self.commands = VelocityCommands(self, stamped, lambda: LONG_S, ranges)
 
     # The part of a node that `VelocityCommands` uses.
     def get_clock(self) -> Any:
@@ -101,6 +102,17 @@ def test_what_is_not_obeyed_of_a_velocity_is_named(
     assert joystick.commands.status() == (False, f"{FOLLOWS}, but not {ignored}")
     joystick.tell(0.3, 0.0)
     assert joystick.commands.status() == (True, FOLLOWS)
+
+
+def test_a_walker_follows_three_axes_within_its_ranges() -> None:
+    joystick = Joystick(stamped=False, ranges=((-1.0, 1.5), (-0.4, 0.4), (-1.0, 1.0)))
+    joystick.tell(-0.8, 0.5, (0.3, 0.0, 0.0, 0.0))
+    assert velocity(joystick.commands()) == pytest.approx((-0.8, 0.3, 0.5))
+    assert joystick.commands.status() == (True, FOLLOWS)
+    joystick.tell(1.4, 0.0, (-0.9, 0.0, 0.0, 0.0))
+    assert velocity(joystick.commands()) == pytest.approx((1.4, -0.4, 0.0))
+    said = f"{FOLLOWS}, but not linear.y beyond 0.4, it is 0.90"
+    assert joystick.commands.status() == (False, said)
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])

@@ -164,7 +164,7 @@ def test_a_robot_that_falls_at_the_goal_has_no_success(
     """It has fallen in the last step, unseen by the supervisor, or was damped there on its feet."""
     pose = A1.default_pose_rad
     targets = iter([*[pose] * 9, np.full(12, np.nan) if fault else pose])
-    controller = Controller(lambda *_: AHEAD, lambda *_: (next(targets), _[3]), Supervisor(A1))
+    controller = Controller(lambda *_: AHEAD, lambda *_: (next(targets), _[2]), Supervisor(A1))
     body = make_body("pybullet", A1, Walled(5.0))
     episode = run_episode(controller, body, There(10, lies_down), 0)
     on_its_feet = not fallen(body)

@@ -207,7 +207,7 @@ def test_a_bundle_holds_the_robot_of_a_robot_file(aliengo: Path, tmp_path: Path)
     low = write_run(tmp_path / "low", "follow", gentle_weights(), robot="1234/aliengo.yaml")
     kept.parent.mkdir(parents=True)
     kept.write_bytes(aliengo.read_bytes())
-    export(ExportConfig(low, tmp_path / "b", pitch=0.3))
+    export(ExportConfig(tmp_path / "b", low, pitch=0.3))
     kept.unlink()
     spec = load_bundle(tmp_path / "b").spec
     assert spec.name == "aliengo"

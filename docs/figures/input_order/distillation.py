@@ -17,7 +17,8 @@ from docs.figures.input_order.sensory_neurons import NeuronPolicy, SensoryNeuron
 from pixelgait.policies.runs.trained import trained_low_level
 from pixelgait.robot.bundle import SHIPPED
 from pixelgait.robot.control.controller import Controller
-from pixelgait.robot.control.low_level import INPUT_SIZE, LinearLowLevel, act, features
+from pixelgait.robot.control.low_level import INPUT_SIZE, LinearLowLevel, act, felt
+from pixelgait.robot.interface import Reading
 from pixelgait.robot.safety.supervisor import Supervisor
 from pixelgait.robot.spec import Array
 from pixelgait.sim.body.interface import SimulatedBody
@@ -55,15 +56,13 @@ class ObservedLowLevel:
         self.order = np.arange(INPUT_SIZE)
         self._steps: list[tuple[Array, Array, Array]] = []
 
-    def __call__(
-        self, latent: Array, imu: Array, joint_angles: Array, carried: Array
-    ) -> tuple[Array, Array]:
-        x = features(latent, imu, joint_angles, carried[:1])
+    def __call__(self, latent: Array, reading: Reading, carried: Array) -> tuple[Array, Array]:
+        x = felt(latent, reading, carried[:1])
         if self.shuffle and len(self._steps) % self.shuffle == 0:
             self.order = self.rng.permutation(INPUT_SIZE)
         action = self.policy(x[self.order])
         self._steps.append((x, action, self.teacher.action(x)))
-        return act(self.teacher.spec, latent, action, carried, joint_angles)
+        return act(self.teacher.spec, latent, action, carried, reading.joint_angles)
 
     def walk(self) -> Walk:
         """The episode so far."""

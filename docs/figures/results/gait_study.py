@@ -27,7 +27,7 @@ from pixelgait.robot.control.controller import Controller, Decision, LowLevel, l
 from pixelgait.robot.control.gait import joint_map
 from pixelgait.robot.errors import UserError, run_command
 from pixelgait.robot.files import require_writable, write_atomic
-from pixelgait.robot.interface import CONTROL_DT_S
+from pixelgait.robot.interface import CONTROL_DT_S, Reading
 from pixelgait.robot.safety.supervisor import Supervisor
 from pixelgait.robot.spec import A1, Array
 from pixelgait.sim.engines.pybullet_body import PyBulletBody
@@ -68,7 +68,7 @@ def turning(turn_rad: float, **others: float) -> Gait:
 def open_loop(setting: Callable[[], Gait]) -> LowLevel:
     """A low level that ignores its inputs; `setting` may change during the walk."""
 
-    def low_level(latent: Array, imu: Array, angles: Array, phase: Array) -> tuple[Array, Array]:
+    def low_level(_: Array, reading: Reading, phase: Array) -> tuple[Array, Array]:
         now = setting()
         poses = _leg_poses(phase, now, now.turn_by_stride_rad)
         # The generator gives one turn to both parts: take the abduction of the other one.

@@ -7,30 +7,40 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 from geometry_msgs.msg import Twist, TwistStamped
 
-from pixelgait.robot.control.controller import (
-    MAX_SPEED_M_PER_S,
-    MAX_YAW_RATE_RAD_PER_S,
-    STAND,
-    latent_for,
-)
+from pixelgait.robot.control.controller import LATENT_SIZE, STAND, latent_of
 from pixelgait.robot.ros.common import ros2
-from pixelgait.robot.spec import Array
+from pixelgait.robot.spec import Array, Ranges
 
 VELOCITY = "cmd_vel"
 NOTHING = 0.01  # m/s, rad/s: no more than a joystick's noise at rest; assumption
+# Parts of a Twist that a walker may obey: why it does not obey a negative, and a positive value.
+OBEYED = (
+    ("linear.x", "it does not walk backwards", "it does not walk forwards"),
+    ("linear.y", "it does not walk sideways", "it does not walk sideways"),
+    ("angular.z", "it does not turn right", "it does not turn left"),
+)
+NEVER = (
+    ("linear.z", "it stays on the ground"),
+    ("angular.x", "it does not roll"),
+    ("angular.y", "it does not pitch"),
+)
 
 
 class VelocityCommands:
     """The latent command of the newest velocity command; STAND after `timeout_s()`.
 
-    Forward speed [m/s] and yaw rate [rad/s] are clipped to the low level's range; `status` names
-    what is not obeyed. Called in the control thread; `node` has no executor. A TwistStamped
-    without a stamp counts as current, as in ros2_controllers.
+    Speeds ahead and to the left [m/s] and yaw rate [rad/s] are clipped to the `ranges` of the low
+    level; `status` names what is not obeyed. Called in the control thread; `node` has no executor.
+    A TwistStamped without a stamp counts as current, as in ros2_controllers.
     """
 
-    def __init__(self, node: Any, stamped: bool, timeout_s: Callable[[], float]) -> None:
+    def __init__(
+        self, node: Any, stamped: bool, timeout_s: Callable[[], float], ranges: Ranges
+    ) -> None:
+        self._ranges = ranges
         self._node, self._clock, self._timeout_s = node, node.get_clock(), timeout_s
         self._type = TwistStamped if stamped else Twist
         self._subscription = ros2.subscribe(node, self._type, VELOCITY)
@@ -47,7 +57,7 @@ class VelocityCommands:
             self._keep(message, time.monotonic())
 
     def __call__(self) -> Array:
-        """Latent command (2,) for this control step."""
+        """Latent command for this control step."""
         age_s = time.monotonic() - self._received_s
         return self._latent if age_s <= self._timeout_s() else STAND
 
@@ -58,10 +68,10 @@ class VelocityCommands:
             stamp_ns = ros2.nanoseconds(message.header.stamp)
             age_ns = self._clock.now().nanoseconds - stamp_ns if stamp_ns else 0
             self._received_s -= max(0, age_ns) / 1e9
-        speed, yaw_rate = twist.linear.x, twist.angular.z
-        self._usable = math.isfinite(speed) and math.isfinite(yaw_rate)
-        self._latent = latent_for(speed, yaw_rate) if self._usable else STAND
-        self._ignored = ", ".join(ignored(twist))
+        velocity = np.where(np.any(self._ranges, axis=1), velocity_of(twist), 0.0)
+        self._usable = bool(np.isfinite(velocity).all())
+        self._latent = latent_within(self._ranges, velocity) if self._usable else STAND
+        self._ignored = ", ".join(ignored(twist, self._ranges))
 
     def status(self) -> tuple[bool, str]:
         """For the diagnostics: whether a velocity command is followed, and a description."""
@@ -81,25 +91,31 @@ class VelocityCommands:
         return False, f"{age_s:.1f} s old: the robot stands"
 
 
-def ignored(twist: Any) -> list[str]:
+def latent_within(ranges: Ranges, velocity: Array) -> Array:
+    """The latent command of a velocity (3,) within these ranges; (2,) if none is to the side."""
+    latent = latent_of(np.clip(velocity, *np.array(ranges).T))
+    return latent if any(ranges[1]) else latent[:LATENT_SIZE]
+
+
+def velocity_of(twist: Any) -> Array:
+    """Speeds ahead and to the left [m/s] and yaw rate [rad/s] (3,) of a Twist."""
+    return np.array((twist.linear.x, twist.linear.y, twist.angular.z))
+
+
+def ignored(twist: Any, ranges: Ranges) -> list[str]:
     """The parts of a Twist that are not obeyed, each with its value and why."""
-    linear, angular = twist.linear, twist.angular
-    found = [
-        f"{name} {value:.2f} ({why})"
-        for name, value, why in (
-            ("linear.y", linear.y, "it does not walk sideways"),
-            ("linear.z", linear.z, "it stays on the ground"),
-            ("angular.x", angular.x, "it does not roll"),
-            ("angular.y", angular.y, "it does not pitch"),
-        )
-        if not abs(value) <= NOTHING  # true for a nan
-    ]
-    if linear.x < -NOTHING:
-        found.append(f"linear.x {linear.x:.2f} (it does not walk backwards)")
-    for name, value, most in (
-        ("linear.x", linear.x, MAX_SPEED_M_PER_S),
-        ("angular.z", abs(angular.z), MAX_YAW_RATE_RAD_PER_S),
+    found = []
+    for (name, *reasons), value, (least, most) in zip(
+        OBEYED, velocity_of(twist).tolist(), ranges, strict=True
     ):
-        if value > most + NOTHING:
-            found.append(f"{name} beyond {most:.1f}, it is {value:.2f}")
-    return found
+        limit, why = (most, reasons[1]) if value > 0.0 else (least, reasons[0])
+        if limit == 0.0 and not abs(value) <= NOTHING:  # true for a nan
+            found.append(f"{name} {value:.2f} ({why})")
+        elif abs(value) > abs(limit) + NOTHING:
+            found.append(f"{name} beyond {abs(limit):.1f}, it is {abs(value):.2f}")
+    others = twist.linear.z, twist.angular.x, twist.angular.y
+    return found + [
+        f"{name} {value:.2f} ({why})"
+        for (name, why), value in zip(NEVER, others, strict=True)
+        if not abs(value) <= NOTHING
+    ]

@@ -59,7 +59,7 @@ __all__ = [
     "rclpy",
 ]
 
-JOINT_COMMAND, ATTENTION = "joint_command", "attention"
+JOINT_COMMAND, JOINT_GAINS, ATTENTION = "joint_command", "joint_gains", "attention"
 SHADOW_COMMAND = "joint_command_dry_run"
 SENSOR_QOS = qos_profile_sensor_data
 # As joint_state_broadcaster and realsense2_camera publish: every subscription receives it.

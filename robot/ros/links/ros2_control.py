@@ -20,7 +20,7 @@ from pixelgait.robot.interface import CONTROL_DT_S, JointCommand
 from pixelgait.robot.ros.common import ros2
 from pixelgait.robot.ros.links.topic_driver import TopicSensors
 from pixelgait.robot.runtime.timing import RateKeeper
-from pixelgait.robot.spec import Array, RobotSpec
+from pixelgait.robot.spec import Array, Legs, RobotSpec
 
 ANSWER_S = 10.0  # for the controller's parameter service
 POLL_S = 0.1  # between two checks whether the node was stopped
@@ -39,9 +39,16 @@ class Ros2ControlDriver(TopicSensors):
     """
 
     def __init__(
-        self, node: Any, sensor_node: Any, spec: RobotSpec, controller: str, kind: Controller
+        self,
+        node: Any,
+        sensor_node: Any,
+        spec: RobotSpec,
+        controller: str,
+        kind: Controller,
+        legs: Legs,
     ) -> None:
         super().__init__(sensor_node, spec)
+        self._legs = legs
         self._node, self._controller, self._kind = node, controller, kind
         self.commands = f"{controller}/{kind.topic}"
         self._service = f"{controller}/get_parameters"
@@ -70,6 +77,16 @@ class Ros2ControlDriver(TopicSensors):
             create = self._node.create_publisher
             self._publisher = create(self._kind.message_type, self.commands, ros2.COMMAND_QOS)
             self._parameters = self._node.create_client(GetParameters, self._service)
+
+    def notes(self) -> list[str]:
+        """Gains that the hardware needs for a walker: this link cannot send them."""
+        if self._legs.gait:
+            return []
+        kp, kd = (
+            " and ".join(f"{gain:g}" for gain in sorted(set(gains.tolist())))
+            for gains in (self._legs.kp_nm_per_rad, self._legs.kd_nms_per_rad)
+        )
+        return [f"the walker was trained with kp {kp}, kd {kd}: set them in the hardware"]
 
     def take_motors(self, stop: Event) -> None:
         """Nothing: the controller has the motors."""

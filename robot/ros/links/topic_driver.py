@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 
 import cv2
 import numpy as np
+from rclpy.qos import QoSProfile
+from std_msgs.msg import Float64MultiArray
 
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.interface import Image, JointCommand, Reading
@@ -21,7 +23,7 @@ from pixelgait.robot.ros.links.decoder import Decoder
 from pixelgait.robot.rotation import Quaternion, inverse, product, to_base_frame
 from pixelgait.robot.runtime.power import PowerState
 from pixelgait.robot.safety.sensor_age import Freshness
-from pixelgait.robot.spec import Array, RobotSpec
+from pixelgait.robot.spec import Array, Legs, RobotSpec
 
 ORIENTATION_MISSING = -1.0  # orientation_covariance[0], REP 145
 LEAST_MOUNT_RAD = 1e-3  # a mount turned by less is taken for none
@@ -282,26 +284,55 @@ class CommandTopic:
         self._node.destroy_publisher(self._publisher)
 
 
+class GainsTopic:
+    """Publishes the motors' gains on joint_gains when they change, for a walker that has its own.
+
+    Float64MultiArray, latched: stiffness (12) [Nm/rad], then damping (12) [Nm s/rad], in the order
+    of the robot's joints. While it is silent, the gains are the robot's own.
+    """
+
+    def __init__(self, node: Any, spec: RobotSpec, legs: Legs) -> None:
+        self._legs = legs
+        self._standing = spec.kp_nm_per_rad, spec.kd_nms_per_rad
+        self._walking: bool | None = None  # what was published last
+        quality = QoSProfile(depth=1, durability=ros2.LATCHED)
+        self._publisher = node.create_publisher(Float64MultiArray, ros2.JOINT_GAINS, quality)
+
+    def send(self, command: JointCommand) -> None:
+        """Publish the gains of a stiff command if they are others than before."""
+        walking = command.kp is self._legs.kp_nm_per_rad
+        if walking is not self._walking and command.kp.any():
+            legs = self._legs
+            gains = (legs.kp_nm_per_rad, legs.kd_nms_per_rad) if walking else self._standing
+            self._publisher.publish(Float64MultiArray(data=np.concatenate(gains).tolist()))
+            self._walking = walking
+
+
 class TopicDriver(TopicSensors):
     """The `Driver` of joint_states, imu/data and joint_command."""
 
     commands = ros2.JOINT_COMMAND
 
-    def __init__(self, node: Any, sensor_node: Any, spec: RobotSpec) -> None:
+    def __init__(self, node: Any, sensor_node: Any, spec: RobotSpec, legs: Legs) -> None:
         super().__init__(sensor_node, spec)
-        self._node = node
+        self._node, self._legs = node, legs
         self._topic: CommandTopic | None = None
+        self._gains: GainsTopic | None = None
 
     def acquire(self, stop: Event) -> None:
         """Create the publisher; `OtherNodes` finds other publishers of commands."""
         if self._topic is None:
             self._topic = CommandTopic(self._node, self.spec, self.commands)
+            if not self._legs.gait:
+                self._gains = GainsTopic(self._node, self.spec, self._legs)
 
     def take_motors(self, stop: Event) -> None:
         """Nothing: the motors belong to the robot's driver, which is commanded by topic."""
 
     def send(self, command: JointCommand) -> None:
         assert self._topic is not None
+        if self._gains is not None:
+            self._gains.send(command)
         self._topic.send(command)
 
     def settle(self) -> None:

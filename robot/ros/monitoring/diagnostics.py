@@ -74,6 +74,7 @@ class Diagnostics:
             "stalls": operation.stalls,
             "stalls_within_a_minute": recent,
             "bridged": loop.controller.supervisor.bridged,
+            "limited_share": f"{loop.controller.limited_share:.2f}",
         }
         return self._status("robot", level, text, values)
 

@@ -1,0 +1,129 @@
+"""Files of a bundle: contract, metadata of graphs, and their replacement at once."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Mapping
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import onnx
+
+from pixelgait.robot.bundle import (
+    CONTRACT,
+    DRIVER,
+    FILES,
+    FIXED,
+    HIGH_LEVEL,
+    SCHEMA,
+    START,
+    Tensors,
+    contract_hash,
+    legs_contract,
+    load_bundle,
+)
+from pixelgait.robot.cli.provenance import git_state
+from pixelgait.robot.control.controller import HIGH_LEVEL_CONTRACT, gait_legs
+from pixelgait.robot.control.gait import standing_targets
+from pixelgait.robot.control.low_level import LOW_LEVEL_CONTRACT
+from pixelgait.robot.control.observation import camera_contract
+from pixelgait.robot.estimation.kinematics import posed
+from pixelgait.robot.files import json_bytes, write_atomic
+from pixelgait.robot.safety.supervisor import sensor_timeouts_contract
+from pixelgait.robot.spec import AXES, ROBOTS, Legs, RobotSpec, robot_numbers, spec_contract
+from pixelgait.sim.body.interface import PHYSICS_DT_S
+from pixelgait.sim.body.randomisation import Sample
+
+
+def add_metadata(graph: onnx.ModelProto, name: str, spec: RobotSpec, legs: Legs) -> None:
+    """Store bundle name, joint names, gains and pose in a graph, for use without its folder."""
+    joints = {
+        "joint_names": spec.joint_names,
+        "kp_nm_per_rad": legs.kp_nm_per_rad.tolist(),
+        "kd_nms_per_rad": legs.kd_nms_per_rad.tolist(),
+        "default_pose_rad": legs.default_pose_rad.tolist(),
+    }
+    metadata = {"bundle": name, **{key: json.dumps(values) for key, values in joints.items()}}
+    for key, value in metadata.items():
+        entry = graph.metadata_props.add()
+        entry.key, entry.value = key, value
+
+
+def write_files(out: Path, files: dict[str, bytes]) -> None:
+    """Verify the bundle in a temporary folder, then replace the files at `out`, contract last.
+
+    The hashes refuse a bundle whose replacement was interrupted.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        for name, data in files.items():
+            (Path(folder) / name).write_bytes(data)
+        load_bundle(folder)
+    for name in (*FILES, CONTRACT):
+        write_atomic(out / name, files[name])
+
+
+def make_contract(
+    name: str,
+    spec: RobotSpec,
+    graphs: Mapping[str, Tensors],
+    provenance: Mapping[str, Any],
+    files: Mapping[str, str],
+    legs: Legs | None = None,
+    described: Mapping[str, Any] = LOW_LEVEL_CONTRACT,
+    pace: float = 1.0,
+) -> dict[str, Any]:
+    """The contract as a JSON object.
+
+    `graphs` and `files` map file names to tensors and SHA-256; `provenance` maps a level to the
+    record of its training, if any. `legs` and how they are `described` are by default those of the
+    gait generator. The high level's speed is multiplied by `pace`.
+    """
+    legs = legs or gait_legs(spec)
+    standing = posed(spec, legs.default_pose_rad)
+    height, width, channels = graphs[HIGH_LEVEL]["inputs"]["image"]["shape"]
+    high_level, low_level = provenance.get("high_level"), provenance.get("low_level")
+    content = {
+        "schema": SCHEMA,
+        "name": name,
+        "robot": spec.name,
+        **FIXED,
+        **({} if pace == 1.0 else {"high_level": {**HIGH_LEVEL_CONTRACT, "pace": pace}}),
+        "graphs": graphs,
+        "spec": spec_contract(spec),
+        **({} if spec.name in ROBOTS else {"robot_spec": robot_numbers(spec)}),
+        "camera": {
+            **camera_contract((height, width, channels)),
+            "trained_latency_s": _trained(high_level, "camera_latency_s"),
+            "trained_period_s": _trained(high_level, "camera_period_s"),
+        },
+        "legs": legs_contract(legs, standing.stand_height_m),
+        "low_level": {
+            **described,
+            "command": dict(zip(AXES, map(list, legs.command), strict=True)),
+            "least_turning_speed_m_per_s": legs.least_turning_speed_m_per_s,
+        },
+        "motors": {
+            "torque": "kp (target - q) - kd dq, within torque_limit_nm",
+            "period_s": PHYSICS_DT_S,
+            "trained_delay_s": _trained(low_level, "delay_s"),
+            **DRIVER,
+        },
+        "start": {"pose_rad": standing_targets(standing).tolist(), **START},
+        "sensor_timeouts": sensor_timeouts_contract(),
+        "provenance": {"date": date.today().isoformat(), "export": git_state(), **provenance},
+        "files": files,
+    }
+    contract: dict[str, Any] = json.loads(json_bytes(content))  # as a reader parses it
+    contract["sha256"] = contract_hash(contract)
+    return contract
+
+
+def _trained(level: Mapping[str, Any] | None, name: str) -> list[float] | None:
+    """Range of a delay or period in the training of a level; None: untrained, or unknown."""
+    if level is None or "config" not in level:
+        return None
+    ranges = level["config"].get("randomisation") or {}
+    ideal = getattr(Sample(), name)
+    return list(ranges.get(name, (ideal, ideal)))

@@ -1,0 +1,162 @@
+"""Configurations in the manner of legged_gym.
+
+Two kinds: the flat YAML of unitree_rl_gym's deployment (`kps`, `kds`, `default_angles`, ...), and
+the classes of legged_gym as YAML (`init_state`, `control`, `normalization`), which name joints.
+Observations are rates, gravity, command, angles, velocities, last action, each scaled; with the
+body's velocity in front in legged_gym itself.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from pixelgait.export.walkers import configuration as c
+from pixelgait.export.walkers.options import USUAL_COMMAND, Told, joint_names, said
+from pixelgait.export.walkers.walker import SERVED, UNSERVED, Term, Walker
+from pixelgait.robot.errors import UserError
+from pixelgait.robot.spec import Array, RobotSpec
+
+BLIND = 45  # observations without the body's velocity, which needs three more
+USUAL_ORDER = "leg-by-leg"
+ORDER_WHY = "Isaac Gym's order of a URDF with legs FL, FR, RL, RR"
+
+
+def is_legged_gym(content: Mapping[str, Any]) -> bool:
+    """Whether a configuration is one of the two kinds."""
+    return {"kps", "default_angles"} <= content.keys() or {
+        "init_state",
+        "control",
+    } <= content.keys()
+
+
+def read_legged_gym(content: Mapping[str, Any], spec: RobotSpec, told: Told) -> Walker:
+    """The walker of a configuration.
+
+    Raises:
+        UserError: if a key is missing or cannot be used; names it.
+    """
+    names = joint_names(told, spec, USUAL_ORDER)
+    given = _flat(content) if "kps" in content else _classes(content, names)
+    if given["num_obs"] == BLIND + 3:
+        raise UserError(
+            f"{BLIND + 3} observations begin with base_lin_vel: {UNSERVED['base_lin_vel']}"
+        )
+    notes = []
+    if told.joint_order is None and "kps" in content:
+        notes.append(said("order of the joints", USUAL_ORDER, ORDER_WHY, "--joint-order"))
+    command = told.command or given["command"]
+    if command is None:
+        command = USUAL_COMMAND
+        notes.append(said("velocity commands", command, "the file names none", "--speeds"))
+    clip = given["clip_observations"]
+    scales = given["scales"]
+    terms = tuple(
+        Term(
+            name, c.numbers(f"scale of {name}", scales.get(name, 1.0), SERVED[name]), (-clip, clip)
+        )
+        for name in (
+            *("base_ang_vel", "projected_gravity", "velocity_commands"),
+            *("joint_pos_rel", "joint_vel_rel", "last_action"),
+        )
+    )
+    most = np.full(12, given["clip_actions"])
+    return Walker(
+        format="legged_gym",
+        joint_names=names,
+        terms=terms,
+        action_scale=np.full(12, given["action_scale"]),
+        action_offset=given["pose"],
+        default_pose_rad=given["pose"],
+        kp_nm_per_rad=given["kp"],
+        kd_nms_per_rad=given["kd"],
+        rate_hz=told.rate_hz or given["rate_hz"],
+        command=command,
+        scale_first=True,
+        action_clip=(-most, most) if math.isfinite(given["clip_actions"]) else None,
+        notes=tuple(notes),
+    )
+
+
+def _number(name: str, value: Any) -> float:
+    return float(c.numbers(name, value, 1)[0])
+
+
+def _flat(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Of unitree_rl_gym's deploy_mujoco and deploy_real."""
+
+    def of(*names: str) -> float:
+        return _number(names[0], c.entry(content, *names))
+
+    step_s = (
+        of("control_dt")
+        if "control_dt" in content
+        else (of("simulation_dt") * of("control_decimation"))
+    )
+    return {
+        "num_obs": int(of("num_obs")),
+        "scales": {
+            "base_ang_vel": of("ang_vel_scale"),
+            "velocity_commands": c.numbers("cmd_scale", content.get("cmd_scale", 1.0), 3),
+            "joint_pos_rel": of("dof_pos_scale"),
+            "joint_vel_rel": of("dof_vel_scale"),
+        },
+        "clip_observations": 100.0,
+        "clip_actions": math.inf,
+        "action_scale": of("action_scale"),
+        "pose": c.numbers("default_angles", content["default_angles"], 12),
+        "kp": c.numbers("kps", content["kps"], 12),
+        "kd": c.numbers("kds", c.entry(content, "kds"), 12),
+        "rate_hz": 1.0 / step_s,
+        "command": None,
+    }
+
+
+def _classes(content: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
+    """Of legged_gym's `LeggedRobotCfg`, whose gains and angles are by names of joints."""
+    control, normal = content["control"], content.get("normalization") or {}
+    scales = normal.get("obs_scales") or {}
+    linear, angular = (
+        _number(n, scales.get(n, d)) for n, d in (("lin_vel", 2.0), ("ang_vel", 0.25))
+    )
+    env, sim = content.get("env") or {}, content.get("sim") or {}
+    step_s = _number("sim.dt", sim.get("dt", 0.005)) * _number(
+        "control.decimation", control.get("decimation", 4)
+    )
+    ranges = (content.get("commands") or {}).get("ranges")
+    if ranges:
+        ranges = {**ranges, "ang_vel_z": c.entry(ranges, "ang_vel_yaw", "ang_vel_z")}
+    return {
+        "num_obs": int(_number("env.num_observations", env.get("num_observations", BLIND))),
+        "scales": {
+            "base_ang_vel": angular,
+            "velocity_commands": [linear, linear, angular],
+            "joint_pos_rel": scales.get("dof_pos", 1.0),
+            "joint_vel_rel": scales.get("dof_vel", 0.05),
+        },
+        "clip_observations": _number("clip_observations", normal.get("clip_observations", 100.0)),
+        "clip_actions": _number("clip_actions", normal.get("clip_actions", 100.0)),
+        "action_scale": _number("control.action_scale", c.entry(control, "action_scale")),
+        "pose": _by_name(content["init_state"], "default_joint_angles", names),
+        "kp": _by_name(control, "stiffness", names),
+        "kd": _by_name(control, "damping", names),
+        "rate_hz": 1.0 / step_s,
+        "command": c.command_ranges("commands.ranges", ranges) if ranges else None,
+    }
+
+
+def _by_name(content: Mapping[str, Any], key: str, names: tuple[str, ...]) -> Array:
+    """Values (12,) whose keys are parts of the joints' names, as joint or calf."""
+    values = c.entry(content, key)
+    if not isinstance(values, dict):
+        raise UserError(f"{key} is {values}, expected names and values")
+    found = []
+    for name in names:
+        fitting = [part for part in values if part in name]
+        if not fitting:
+            raise UserError(f"{key} has no value for joint '{name}'")
+        found.append(_number(key, values[max(fitting, key=len)]))
+    return np.array(found)

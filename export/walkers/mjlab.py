@@ -1,0 +1,82 @@
+"""Metadata of mjlab's ONNX files: joints, gains, pose and action scale, names of observations.
+
+Numbers have three decimals; scales of observations, histories, rate and command ranges are not in
+it. Observations are mjlab's velocity task's, unscaled; joints have MJCF order.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+
+from pixelgait.export.walkers import configuration as c
+from pixelgait.export.walkers.options import USUAL_COMMAND, USUAL_RATE_HZ, Told, said
+from pixelgait.export.walkers.walker import SERVED, Term, Walker, standard
+from pixelgait.robot.errors import UserError
+
+NEEDED = ("joint_names", "joint_stiffness", "joint_damping", "default_joint_pos", "action_scale")
+
+
+def metadata(network: onnx.ModelProto) -> dict[str, str]:
+    """The metadata of a network."""
+    return {each.key: each.value for each in network.metadata_props}
+
+
+def is_mjlab(network: onnx.ModelProto) -> bool:
+    """Whether a network describes its walker."""
+    return "joint_names" in metadata(network)
+
+
+def read_mjlab(network: onnx.ModelProto, told: Told) -> Walker:
+    """The walker of a network's metadata.
+
+    Raises:
+        UserError: if a key is missing or cannot be used; names it.
+    """
+    found = metadata(network)
+    names = tuple(_listed(found, "joint_names"))
+    terms = [
+        standard("joint_pos_rel" if n == "joint_pos" else n)
+        for n in _listed(found, "observation_names")
+    ]
+    notes = []
+    rate = told.rate_hz or USUAL_RATE_HZ
+    if told.rate_hz is None:
+        notes.append(said("rate", f"{rate:g} Hz", "mjlab's velocity tasks", "--rate"))
+    if told.command is None:
+        notes.append(said("velocity commands", USUAL_COMMAND, "the metadata name none", "--speeds"))
+    scales = dict(told.scales or {})
+    notes += [
+        said(f"scale of {name}", 1.0, "mjlab's default", "--scale")
+        for name in ("base_ang_vel", "joint_vel_rel")
+        if name in terms and name not in scales
+    ]
+    pose = c.numbers("default_joint_pos", _listed(found, "default_joint_pos"), 12)
+    return Walker(
+        format="mjlab metadata",
+        joint_names=names,
+        terms=tuple(Term(n, np.full(SERVED[n], scales.get(n, 1.0))) for n in terms),
+        action_scale=_twelve(found, "action_scale"),
+        action_offset=pose,
+        default_pose_rad=pose,
+        kp_nm_per_rad=_twelve(found, "joint_stiffness"),
+        kd_nms_per_rad=_twelve(found, "joint_damping"),
+        rate_hz=rate,
+        command=told.command or USUAL_COMMAND,
+        phase_period_s=told.phase_period_s,
+        notes=tuple(notes),
+    )
+
+
+def _listed(found: dict[str, str], name: str) -> list[Any]:
+    """A list with commas, or of JSON."""
+    if name not in found:
+        raise UserError(f"the ONNX metadata lack '{name}'")
+    return [part.strip(" '\"") for part in found[name].strip("[] ").split(",")]
+
+
+def _twelve(found: dict[str, str], name: str) -> Any:
+    values = _listed(found, name)
+    return c.numbers(name, values[0] if len(values) == 1 else values, 12)

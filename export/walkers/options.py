@@ -1,0 +1,56 @@
+"""What a walker's files do not say: told on the command line, or taken and said aloud."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pixelgait.export.walkers.walker import plain
+from pixelgait.robot.errors import UserError
+from pixelgait.robot.spec import Ranges, RobotSpec
+
+# Assumption: within what most velocity policies are trained on.
+USUAL_COMMAND: Ranges = ((-0.5, 1.0), (-0.3, 0.3), (-1.0, 1.0))
+USUAL_RATE_HZ = 50.0  # Isaac Lab's and legged_gym's velocity tasks: 5 ms x 4
+LEG_BY_LEG = ("FL", "FR", "RL", "RR")  # legged_gym, MuJoCo Menagerie: as the URDF or MJCF has them
+ORDERS = {  # (leg, joint) of each of the policy's joints
+    "sdk": [(leg, j) for leg in ("FR", "FL", "RR", "RL") for j in range(3)],
+    "leg-by-leg": [(leg, j) for leg in LEG_BY_LEG for j in range(3)],
+    "joint-by-joint": [(leg, j) for j in range(3) for leg in LEG_BY_LEG],  # Isaac Lab
+}
+
+
+@dataclass(frozen=True)
+class Told:
+    """What the command line says of a walker."""
+
+    rate_hz: float | None = None
+    joint_order: str | None = None  # of `ORDERS`, or names with commas
+    command: Ranges | None = None
+    scales: Mapping[str, float] | None = None  # of observations and of action, by name
+    phase_period_s: float = 0.0
+
+
+def joint_names(told: Told, spec: RobotSpec, usual: str) -> tuple[str, ...]:
+    """Names of the policy's joints, in its order.
+
+    Raises:
+        UserError: if the order is unknown.
+    """
+    order = told.joint_order or usual
+    if order in ORDERS:
+        own = {plain(name): name for name in spec.joint_names}
+        legs = [name.partition("_")[0] for name in own][::3]
+        kinds = [name.partition("_")[2] for name in own][:3]
+        if set(legs) != set(LEG_BY_LEG):
+            raise UserError(f"--joint-order {order}: {spec.name} names its legs {', '.join(legs)}")
+        return tuple(own[f"{leg}_{kinds[j]}"] for leg, j in ORDERS[order])
+    if "," not in order:
+        known = ", ".join(ORDERS)
+        raise UserError(f"--joint-order {order}: expected {known}, or 12 names with commas")
+    return tuple(name.strip() for name in order.split(","))
+
+
+def said(what: str, value: object, why: str, option: str) -> str:
+    """A line on what the files do not say."""
+    return f"{what}: {value} ({why}); {option} tells another"

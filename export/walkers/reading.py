@@ -1,0 +1,75 @@
+"""Reader of walkers: finds the format of the files, reads network and description."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import onnx
+
+from pixelgait.export.walkers import configuration
+from pixelgait.export.walkers.deploy import is_deploy, read_deploy
+from pixelgait.export.walkers.legged_gym import is_legged_gym, read_legged_gym
+from pixelgait.export.walkers.mjlab import is_mjlab, read_mjlab
+from pixelgait.export.walkers.network import input_size, read_network
+from pixelgait.export.walkers.options import Told
+from pixelgait.export.walkers.rl_sar import is_rl_sar, read_rl_sar
+from pixelgait.export.walkers.walker import Walker, check, places
+from pixelgait.robot.errors import UserError
+from pixelgait.robot.spec import RobotSpec
+
+FORMATS = (
+    "deploy.yaml (unitree_rl_lab, unitree_rl_mjlab), config.yaml with base.yaml (rl_sar), or YAML "
+    "in the manner of legged_gym"
+)
+
+
+def read_walker(
+    policy: Path, config: Sequence[Path], spec: RobotSpec, told: Told
+) -> tuple[Walker, onnx.ModelProto]:
+    """A walker and its network.
+
+    Raises:
+        UserError: if a file cannot be read, or they do not fit each other; names what does not.
+    """
+    if policy.is_dir():
+        raise UserError(f"--walker {policy} is a folder, expected the policy's file: .onnx or .pt")
+    walker = _described(config, spec, told) if config else None
+    network = read_network(policy, len(walker.layout()) if walker else None)
+    if walker is None:
+        if not is_mjlab(network):
+            raise UserError(f"{policy} has no metadata that describe it: give --config, {FORMATS}")
+        walker = _named(policy, lambda: read_mjlab(network, told))
+    places(walker, spec)
+    where = config[-1] if config else policy
+    return _named(where, lambda: check(walker, input_size(network))), network
+
+
+def _described(config: Sequence[Path], spec: RobotSpec, told: Told) -> Walker:
+    content: dict[str, Any] = {}
+    for path in config:
+        content |= _unwrapped(configuration.read(path))
+    for fits, read in (
+        (is_deploy, read_deploy),
+        (is_rl_sar, read_rl_sar),
+        (is_legged_gym, read_legged_gym),
+    ):
+        if fits(content):
+            return _named(config[-1], lambda read=read: read(content, spec, told))
+    raise UserError(f"{config[-1]}: no description of a walker, expected {FORMATS}")
+
+
+def _unwrapped(content: Mapping[str, Any]) -> dict[str, Any]:
+    """The entries below the one key of rl_sar's files, as go2 or go2/robot_lab."""
+    if len(content) == 1 and isinstance(only := next(iter(content.values())), dict):
+        return dict(only)
+    return dict(content)
+
+
+def _named(path: Path, read: Any) -> Any:
+    """What is read from a file; errors name the file."""
+    try:
+        return read()
+    except UserError as error:
+        raise UserError(f"{path}: {error}") from None
