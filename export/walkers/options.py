@@ -12,9 +12,9 @@ from pixelgait.robot.spec import Ranges, RobotSpec
 # Assumption: within what most velocity policies are trained on.
 USUAL_COMMAND: Ranges = ((-0.5, 1.0), (-0.3, 0.3), (-1.0, 1.0))
 USUAL_RATE_HZ = 50.0  # Isaac Lab's and legged_gym's velocity tasks: 5 ms x 4
-LEG_BY_LEG = ("FL", "FR", "RL", "RR")  # legged_gym, MuJoCo Menagerie: as the URDF or MJCF has them
+LEG_BY_LEG = ("fl", "fr", "rl", "rr")  # legged_gym, MuJoCo Menagerie: as the URDF or MJCF has them
 ORDERS = {  # (leg, joint) of each of the policy's joints
-    "sdk": [(leg, j) for leg in ("FR", "FL", "RR", "RL") for j in range(3)],
+    "sdk": [(leg, j) for leg in ("fr", "fl", "rr", "rl") for j in range(3)],
     "leg-by-leg": [(leg, j) for leg in LEG_BY_LEG for j in range(3)],
     "joint-by-joint": [(leg, j) for j in range(3) for leg in LEG_BY_LEG],  # Isaac Lab
 }
@@ -39,7 +39,7 @@ def joint_names(told: Told, spec: RobotSpec, usual: str) -> tuple[str, ...]:
     """
     order = told.joint_order or usual
     if order in ORDERS:
-        own = {plain(name): name for name in spec.joint_names}
+        own = {plain(name): name for name in spec.joint_names}  # as fr_hip
         legs = [name.partition("_")[0] for name in own][::3]
         kinds = [name.partition("_")[2] for name in own][:3]
         if set(legs) != set(LEG_BY_LEG):

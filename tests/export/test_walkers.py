@@ -1,0 +1,332 @@
+"""Walking policies of others: what a graph feeds them is what their files say, trap by trap."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+
+from pixelgait.export.walkers.compose import composed
+from pixelgait.export.walkers.network import runner
+from pixelgait.export.walkers.options import Told
+from pixelgait.export.walkers.reading import read_walker
+from pixelgait.export.walkers.walker import Reference, Walker, places
+from pixelgait.robot.bundle import single_thread_session
+from pixelgait.robot.errors import UserError
+from pixelgait.robot.spec import GO2, Array
+from tests.export.walker_files import (
+    JOINT_BY_JOINT,
+    SDK,
+    TERMS,
+    deploy_yaml,
+    legged_gym_yaml,
+    mjlab_metadata,
+    rl_sar_yaml,
+    save_linear,
+)
+
+LEG_BY_LEG = [
+    f"{leg}_{j}_joint" for leg in ("FL", "FR", "RL", "RR") for j in ("hip", "thigh", "calf")
+]
+
+
+def sensed(seed: int) -> dict[str, Array]:
+    """Random values of all sensors, in the robot's order."""
+    rng = np.random.default_rng(seed)
+    sizes = {
+        "command": 3,
+        "angular_velocity": 3,
+        "gravity": 3,
+        "joint_angles": 12,
+        "joint_velocities": 12,
+    }
+    return {name: rng.uniform(-1.0, 1.0, n).astype(np.float32) for name, n in sizes.items()}
+
+
+def in_order(values: Array, names: list[str]) -> Array:
+    """Values of the robot's joints in another order."""
+    return values[[SDK.index(name) for name in names]]
+
+
+class Graph:
+    """A composed graph that carries its state."""
+
+    def __init__(self, walker: Walker, network: onnx.ModelProto) -> None:
+        model = composed(walker, network, GO2)
+        self.session = single_thread_session(model.SerializeToString())
+        self.inputs = {each.name: each.shape[0] for each in self.session.get_inputs()}
+        self.state = np.zeros(self.inputs["state"], np.float32)
+
+    def step(self, given: dict[str, Array]) -> Array:
+        fed = {name: given[name] for name in self.inputs if name != "state"}
+        names = ["joint_targets", "next_state"]
+        targets, self.state = self.session.run(names, {**fed, "state": self.state})
+        return np.asarray(targets)
+
+
+def observed(folder: Path, size: int, config: Any, steps: int) -> Array:
+    """What the network is fed in each of its steps (steps, size), read off its actions.
+
+    A network that gives back twelve values of its observation shows them as joint targets.
+    """
+    found = np.zeros((steps, size))
+    for first in range(0, size, 12):
+        count = min(12, size - first)
+        matrix = np.zeros((12, size))
+        matrix[range(count), range(first, first + count)] = 1.0
+        files = config if isinstance(config, list) else [config]
+        policy = save_linear(folder / "policy.onnx", matrix)
+        walker, network = read_walker(policy, files, GO2, Told())
+        graph, order = Graph(walker, network), places(walker, GO2)
+        for step in range(steps):
+            targets = graph.step(sensed(step))
+            for other in range(1, walker.period_steps):  # held until the next action
+                assert (graph.step(sensed(1000 + other)) == targets).all()
+            action = (targets[order] - walker.action_offset) / walker.action_scale
+            found[step, first : first + count] = action[:count]
+    return found
+
+
+def test_a_deploy_yaml_is_fed_in_the_policys_order_and_its_gains_are_in_the_sdks(
+    tmp_path: Path,
+) -> None:
+    config = deploy_yaml(tmp_path)
+    rows = observed(tmp_path, 33, deploy_yaml(tmp_path, without("last_action")), 2)
+    given = sensed(1)
+    pose = np.array(
+        [{"hip": 0.0, "thigh": 0.8, "calf": -1.5}[n.split("_")[1]] for n in JOINT_BY_JOINT]
+    )
+    expected = np.concatenate(
+        (
+            0.25 * given["angular_velocity"],
+            given["gravity"],
+            given["command"],
+            in_order(given["joint_angles"], JOINT_BY_JOINT) - pose,
+            0.05 * in_order(given["joint_velocities"], JOINT_BY_JOINT),
+        )
+    )
+    np.testing.assert_allclose(rows[1], expected, atol=1e-5)
+    config = deploy_yaml(tmp_path)
+    walker, _ = read_walker(
+        save_linear(tmp_path / "p.onnx", np.zeros((12, 45))), [config], GO2, Told()
+    )
+    back = np.argsort(places(walker, GO2))
+    np.testing.assert_allclose(walker.kp_nm_per_rad[back], 20.0 + np.arange(12))
+    assert walker.command == ((-1.0, 1.0), (-0.4, 0.4), (-1.0, 1.0))
+    assert not walker.notes
+
+
+def terms_of(**changes: dict[str, Any]) -> dict[str, Any]:
+    """Observations of a deploy.yaml: two short terms."""
+    usual: dict[str, Any] = {"params": {}, "clip": None, "scale": None, "history_length": 1}
+    return {
+        "base_ang_vel": {**usual, **changes.get("base_ang_vel", {})},
+        "projected_gravity": {**usual, **changes.get("projected_gravity", {})},
+    }
+
+
+def without(name: str) -> dict[str, Any]:
+    """The usual observations of a deploy.yaml but one."""
+    return {term: {"scale": scale} for term, scale in TERMS.items() if term != name}
+
+
+@pytest.mark.parametrize("by_time", [False, True])
+def test_an_isaac_lab_history_goes_from_the_oldest_and_begins_with_the_first(
+    tmp_path: Path, by_time: bool
+) -> None:
+    long = {"history_length": 3}
+    terms = terms_of(base_ang_vel=long, projected_gravity=long)
+    config = deploy_yaml(tmp_path, {**terms, "use_gym_history": by_time})
+    rows = observed(tmp_path, 18, config, 4)
+    for step, row in enumerate(rows):
+        past = [sensed(max(0, step - age)) for age in (2, 1, 0)]
+        terms_in_time = [[p["angular_velocity"], p["gravity"]] for p in past]
+        blocks = terms_in_time if by_time else list(zip(*terms_in_time, strict=True))
+        np.testing.assert_allclose(
+            row, np.concatenate([np.concatenate(b) for b in blocks]), atol=1e-5
+        )
+
+
+@pytest.mark.parametrize("priority", ["time", "term"])
+def test_an_rl_sar_history_lists_ages_and_begins_with_zeros(tmp_path: Path, priority: str) -> None:
+    config = rl_sar_yaml(
+        tmp_path,
+        observations=["ang_vel", "gravity_vec"],
+        observations_history=[0, 2],
+        observations_history_priority=priority,
+        clip_obs=0.2,
+    )
+    rows = observed(tmp_path, 12, config, 4)
+    nothing = {"angular_velocity": np.zeros(3), "gravity": np.zeros(3)}
+    for step, row in enumerate(rows):
+        past = [sensed(step - age) if step >= age else nothing for age in (0, 2)]
+        in_time = [
+            [np.clip(0.25 * p["angular_velocity"], -0.2, 0.2), np.clip(p["gravity"], -0.2, 0.2)]
+            for p in past
+        ]
+        blocks = in_time if priority == "time" else list(zip(*in_time, strict=True))
+        np.testing.assert_allclose(
+            row, np.concatenate([np.concatenate(b) for b in blocks]), atol=1e-5
+        )
+
+
+@pytest.mark.parametrize("scale_first", [False, True])
+def test_terms_are_clipped_before_they_are_scaled_unless_the_file_says_so(
+    tmp_path: Path, scale_first: bool
+) -> None:
+    terms = terms_of(base_ang_vel={"clip": [-0.3, 0.5], "scale": [2.0, 2.0, 2.0]})
+    config = deploy_yaml(tmp_path, {**terms, "scale_first": scale_first})
+    row, rate = observed(tmp_path, 6, config, 1)[0], sensed(0)["angular_velocity"]
+    expected = np.clip(2.0 * rate, -0.3, 0.5) if scale_first else 2.0 * np.clip(rate, -0.3, 0.5)
+    np.testing.assert_allclose(row[:3], expected, atol=1e-6)
+
+
+def test_gait_phase_advances_before_it_is_first_fed(tmp_path: Path) -> None:
+    phase = {"params": {"period": 0.5}, "scale": None, "history_length": 1}
+    rows = observed(tmp_path, 2, deploy_yaml(tmp_path, {"gait_phase": phase}), 30)
+    turns = 2.0 * np.pi * 0.02 / 0.5 * np.arange(1, 31)
+    np.testing.assert_allclose(rows, np.array((np.sin(turns), np.cos(turns))).T, atol=1e-4)
+
+
+def test_the_last_action_is_the_networks_own_before_scale_and_offset(tmp_path: Path) -> None:
+    matrix = np.zeros((12, 45))
+    matrix[range(12), range(9, 21)] = 1.0  # actions are joint angles
+    matrix[range(12), range(33, 45)] = 0.5  # and half of the last ones
+    walker, network = read_walker(
+        save_linear(tmp_path / "p.onnx", matrix), rl_sar_yaml(tmp_path), GO2, Told()
+    )
+    graph, order = Graph(walker, network), places(walker, GO2)
+    last = np.zeros(12)
+    for step in range(4):
+        targets = graph.step(sensed(step))
+        graph.step(sensed(99))
+        last = (
+            in_order(sensed(step)["joint_angles"], LEG_BY_LEG) - walker.default_pose_rad + last / 2
+        )
+        expected = walker.default_pose_rad + walker.action_scale * last
+        np.testing.assert_allclose(targets[order], expected, atol=1e-5)
+
+
+FORMATS = {
+    "deploy.yaml": lambda folder: [deploy_yaml(folder)],
+    "rl_sar": rl_sar_yaml,
+    "rl_sar with a history": lambda folder: rl_sar_yaml(folder, observations_history=[5, 3, 1, 0]),
+    "legged_gym": lambda folder: [legged_gym_yaml(folder)],
+    "mjlab": lambda _: [],
+}
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_the_graph_equals_a_reference_that_is_written_from_the_description(
+    tmp_path: Path, kind: str
+) -> None:
+    rng = np.random.default_rng(0)
+    config = FORMATS[kind](tmp_path)
+    size = 45 * (4 if "history" in kind else 1)
+    policy = save_linear(
+        tmp_path / "policy.onnx", 0.2 * rng.standard_normal((12, size)), mjlab_metadata()
+    )
+    walker, network = read_walker(policy, config, GO2, Told())
+    graph, reference = Graph(walker, network), Reference(walker, GO2, runner(network))
+    worst = 0.0
+    for step in range(60):
+        given = sensed(step)
+        worst = max(worst, float(np.abs(graph.step(given) - reference.step(given)).max()))
+    assert worst < 1e-4
+    assert walker.rate_hz == pytest.approx(50.0)
+
+
+def test_what_the_files_do_not_say_is_said_with_its_source(tmp_path: Path) -> None:
+    policy = save_linear(tmp_path / "policy.onnx", np.zeros((12, 45)), mjlab_metadata())
+    walker, _ = read_walker(policy, [], GO2, Told())
+    assert [note.split(":")[0] for note in walker.notes] == [
+        "rate",
+        "velocity commands",
+        "scale of base_ang_vel",
+        "scale of joint_vel_rel",
+    ]
+    told = Told(
+        50.0,
+        None,
+        ((-1.0, 1.0), (0.0, 0.0), (-1.0, 1.0)),
+        {"base_ang_vel": 0.2, "joint_vel_rel": 0.1},
+    )
+    walker, _ = read_walker(policy, [], GO2, told)
+    assert not walker.notes
+    assert walker.terms[0].scale.tolist() == [0.2] * 3
+    gym, _ = read_walker(policy, [legged_gym_yaml(tmp_path)], GO2, Told())
+    assert gym.joint_names == tuple(LEG_BY_LEG)
+    assert gym.notes[0].startswith("order of the joints: leg-by-leg")
+    sdk, _ = read_walker(policy, [legged_gym_yaml(tmp_path)], GO2, Told(joint_order="sdk"))
+    assert sdk.joint_names == SDK
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            {"observations": ["lin_vel", "ang_vel"]},
+            "'lin_vel' cannot be served: no sensor measures",
+        ),
+        (
+            {"observations": ["height_scan"]},
+            "'height_scan' cannot be served: there is no height map",
+        ),
+        ({"observations": ["smell"]}, "'smell' is unknown, expected some of base_ang_vel, "),
+        (
+            {"observations": ["ang_vel"]},
+            r"takes 45 values, its description has 3 \(base_ang_vel 3 x 1",
+        ),
+        ({"decimation": 1}, "rate 200 Hz: its period is no multiple of the control step, 10 ms"),
+        ({"decimation": 3}, "rate 66.6667 Hz: its period is no multiple"),
+        ({"decimation": 20}, "rate 10 Hz, expected 25 to 200"),
+        (
+            {"joint_mapping": [0] * 12},
+            r"joint_mapping is \[0, 0, .*, expected each of 0 to 11 once",
+        ),
+        ({"rl_kp": [20.0]}, r"rl_kp is \[20.0\], expected 12 numbers"),
+        ({"rl_kp": None}, "no description of a walker, expected deploy.yaml"),
+        ({"joint_names": ["arm"] * 12}, "joint 'arm' is none of go2's"),
+    ],
+)
+def test_what_does_not_fit_is_refused_by_name(
+    tmp_path: Path, change: dict[str, Any], message: str
+) -> None:
+    policy = save_linear(tmp_path / "policy.onnx", np.zeros((12, 45)))
+    config = rl_sar_yaml(tmp_path, **change)
+    if change.get("rl_kp", 0) is None:
+        config = [config[0]]
+    with pytest.raises(UserError, match=message):
+        read_walker(policy, config, GO2, Told())
+
+
+def test_a_deploy_yaml_that_needs_more_than_joints_is_refused(tmp_path: Path) -> None:
+    policy = save_linear(tmp_path / "policy.onnx", np.zeros((12, 45)))
+    for changes, message in (
+        ({"actions": {"JointVelocityAction": {}}}, "expected JointPositionAction alone"),
+        ({"observations": {"a": {"b": {}}, "c": {"d": {}}}}, "observations has groups a, c"),
+        ({"joint_ids_map": [0] * 12}, "expected each of 0 to 11 once"),
+        ({"step_dt": None}, "key 'step_dt' is missing"),
+    ):
+        with pytest.raises(UserError, match=message):
+            read_walker(policy, [deploy_yaml(tmp_path, **changes)], GO2, Told())
+
+
+def test_a_recurrent_network_and_another_file_are_refused(tmp_path: Path) -> None:
+    text = tmp_path / "policy.onnx"
+    text.write_text("no network")
+    with pytest.raises(UserError, match="neither ONNX nor TorchScript"):
+        read_walker(text, [deploy_yaml(tmp_path)], GO2, Told())
+    policy = save_linear(tmp_path / "p.onnx", np.zeros((12, 45)))
+    with pytest.raises(UserError, match="no metadata that describe it: give --config"):
+        read_walker(policy, [], GO2, Told())
+    model = onnx.load(policy)
+    extra = model.graph.input.add()
+    extra.CopyFrom(model.graph.input[0])
+    extra.name = "h_in"
+    onnx.save(model, policy)
+    with pytest.raises(UserError, match="takes 'h_in' besides an observation"):
+        read_walker(policy, [deploy_yaml(tmp_path)], GO2, Told())
