@@ -90,6 +90,12 @@ def latent_of(command: Array) -> Array:
     return np.array((2.0 * speed - 1.0, yaw_rate, left))
 
 
+def latent_within(ranges: Ranges, command: Array) -> Array:
+    """The latent command of a velocity (3,) within these ranges; (2,) if none is to the side."""
+    latent = latent_of(np.clip(command, *np.array(ranges).T))
+    return latent if any(ranges[1]) else latent[:LATENT_SIZE]
+
+
 def latent_for(speed: float, yaw_rate: float) -> Array:
     """The latent command (2,) for a speed [m/s] and a yaw rate [rad/s], within its range."""
     latent = (2.0 * speed / MAX_SPEED_M_PER_S - 1.0, yaw_rate / MAX_YAW_RATE_RAD_PER_S)

@@ -246,7 +246,7 @@ def _go2(address: Go2, node: Any, bundle: Bundle, operator: Operator) -> Driver:
     }
     bus = Bus(address)
     try:
-        remote = go2.Remote(commands, operator.steer)
+        remote = go2.Remote(commands, operator.steer, bundle.legs.command)
         return Go2Driver(bus, bundle.spec, partial(ros2.now_s, node), remote)
     except BaseException:  # a process can open a domain only once
         bus.close()

@@ -6,12 +6,10 @@ import math
 import struct
 from collections.abc import Callable, Mapping
 
-from pixelgait.robot.control.controller import (
-    MAX_SPEED_M_PER_S,
-    MAX_YAW_RATE_RAD_PER_S,
-    latent_for,
-)
-from pixelgait.robot.spec import Array
+import numpy as np
+
+from pixelgait.robot.control.controller import GAIT_COMMAND, latent_within
+from pixelgait.robot.spec import Array, Ranges
 
 # Bits of the buttons in `wireless_remote`.
 R1, L1, START, SELECT, R2, L2, F1, F2 = (1 << bit for bit in range(8))
@@ -19,8 +17,8 @@ A, B, X, Y, UP, RIGHT, DOWN, LEFT = (1 << bit for bit in range(8, 16))
 # As in the vendor's programs for policies (unitree_rl_mjlab), where they have one.
 STOP, ARM, STAND_UP, WALK, LIE_DOWN = L2 | B, START, L2 | UP, R2 | A, L2 | DOWN
 # Offsets of sticks in `wireless_remote`, float32 -1 to 1; up and right are positive. The vendor's
-# programs take ly as the speed ahead and -rx as the yaw rate; lx, sideways, is not used here.
-SPEED_AT, TURN_AT = 20, 8
+# programs take ly as the speed ahead, -lx as that to the left, and -rx as the yaw rate.
+SPEED_AT, SIDE_AT, TURN_AT = 20, 4, 8
 # Deflections of sticks. Assumptions: a stick at rest is off by up to 0.05; one that is brushed by
 # chance does not take over.
 DEAD_ZONE, TAKE_OVER = 0.1, 0.3
@@ -37,10 +35,12 @@ class Remote:
         self,
         commands: Mapping[int, Callable[[], object]],
         steer: Callable[[], object] = lambda: None,
+        ranges: Ranges = GAIT_COMMAND,
     ) -> None:
-        self._commands, self._steer = commands, steer
+        self._commands, self._steer, self._ranges = commands, steer, ranges
         self._pressed = 0
-        self._ahead = self._left = 0.0  # deflections of the sticks, -1 to 1
+        # Deflections of the sticks, -1 to 1: ahead, to the left, turn to the left.
+        self._sticks = [0.0, 0.0, 0.0]
 
     def update(self, data: bytes) -> None:
         """Process the 40 bytes `wireless_remote` of a state."""
@@ -49,14 +49,20 @@ class Remote:
         for buttons, command in self._commands.items():
             if pressed & buttons == buttons and (buttons == STOP or before & buttons != buttons):
                 command()
-        self._ahead, self._left = _deflection(data, SPEED_AT), -_deflection(data, TURN_AT)
-        if max(abs(self._ahead), abs(self._left)) > TAKE_OVER:
+        ahead, right, turn = (_deflection(data, at) for at in (SPEED_AT, SIDE_AT, TURN_AT))
+        self._sticks = [ahead, -right if any(self._ranges[1]) else 0.0, -turn]
+        if max(map(abs, self._sticks)) > TAKE_OVER:
             self._steer()
 
     def latent(self) -> Array:
-        """The latent command (2,) of the sticks; their ends are the contract's limits."""
-        speed, turn = _beyond_dead_zone(self._ahead), _beyond_dead_zone(self._left)
-        return latent_for(speed * MAX_SPEED_M_PER_S, turn * MAX_YAW_RATE_RAD_PER_S)
+        """The latent command of the sticks; their ends are the contract's limits."""
+        velocity = [
+            share * (most if share > 0.0 else -least)
+            for share, (least, most) in zip(
+                map(_beyond_dead_zone, self._sticks), self._ranges, strict=True
+            )
+        ]
+        return latent_within(self._ranges, np.array(velocity))
 
 
 def _deflection(data: bytes, offset: int) -> float:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from geometry_msgs.msg import Twist, TwistStamped
 
-from pixelgait.robot.control.controller import LATENT_SIZE, STAND, latent_of
+from pixelgait.robot.control.controller import STAND, latent_within
 from pixelgait.robot.ros.common import ros2
 from pixelgait.robot.spec import Array, Ranges
 
@@ -89,12 +89,6 @@ class VelocityCommands:
         if math.isinf(age_s):
             return False, "no messages: the robot stands"
         return False, f"{age_s:.1f} s old: the robot stands"
-
-
-def latent_within(ranges: Ranges, velocity: Array) -> Array:
-    """The latent command of a velocity (3,) within these ranges; (2,) if none is to the side."""
-    latent = latent_of(np.clip(velocity, *np.array(ranges).T))
-    return latent if any(ranges[1]) else latent[:LATENT_SIZE]
 
 
 def velocity_of(twist: Any) -> Array:
