@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pixelgait.export.markdown_sections import table_head, table_line
+from pixelgait.export.walkers.options import ranges
 from pixelgait.export.walkers.trial import LEAST_ANSWER, PUSH_M_PER_S, PUSHES, Answer, Trial
 from pixelgait.export.walkers.walker import Walker
 
@@ -46,11 +47,10 @@ def _fed(walker: Walker) -> list[str]:
     kp, kd = (
         sorted(set(gains.tolist())) for gains in (walker.kp_nm_per_rad, walker.kd_nms_per_rad)
     )
-    ranges = "; ".join(f"{low:g} to {high:g}" for low, high in walker.command)
     return [
         f"* Observation: {terms}.",
         f"* {walker.rate_hz:g} Hz, kp {_numbers(kp)}, kd {_numbers(kd)}.",
-        f"* Velocity commands, ahead, left [m/s], turn [rad/s]: {ranges}.",
+        f"* Velocity commands, ahead, left [m/s], turn [rad/s]: {ranges(walker.command)}.",
     ]
 
 

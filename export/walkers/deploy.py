@@ -39,15 +39,17 @@ def read_deploy(content: Mapping[str, Any], spec: RobotSpec, told: Told) -> Walk
     action = _action(c.entry(content, "actions"))
     pose = c.numbers("default_joint_pos", c.entry(content, "default_joint_pos"), 12)
     period = _period(observations)
-    ranges = (content.get("commands") or {}).get("base_velocity", {}).get("ranges")
+    stated = (content.get("commands") or {}).get("base_velocity", {}).get("ranges")
     notes = []
     if told.command:
         command = told.command
-    elif ranges:
-        command = c.command_ranges("commands.base_velocity.ranges", ranges)
+    elif stated:
+        command = c.command_ranges("commands.base_velocity.ranges", stated)
     else:
         command = USUAL_COMMAND
-        notes.append(said("velocity commands", command, "deploy.yaml names none", "--speeds"))
+        notes.append(
+            said("velocity commands", ranges(command), "deploy.yaml names none", "--speeds")
+        )
     return Walker(
         format="deploy.yaml",
         joint_names=tuple(spec.joint_names[i] for i in order),

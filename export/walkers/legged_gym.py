@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from pixelgait.export.walkers import configuration as c
-from pixelgait.export.walkers.options import USUAL_COMMAND, Told, joint_names, said
+from pixelgait.export.walkers.options import USUAL_COMMAND, Told, joint_names, ranges, said
 from pixelgait.export.walkers.walker import SERVED, UNSERVED, Term, Walker
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.spec import Array, RobotSpec
@@ -51,7 +51,7 @@ def read_legged_gym(content: Mapping[str, Any], spec: RobotSpec, told: Told) -> 
     command = told.command or given["command"]
     if command is None:
         command = USUAL_COMMAND
-        notes.append(said("velocity commands", command, "the file names none", "--speeds"))
+        notes.append(said("velocity commands", ranges(command), "the file names none", "--speeds"))
     clip = given["clip_observations"]
     scales = given["scales"]
     terms = tuple(
@@ -126,9 +126,9 @@ def _classes(content: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, An
     step_s = _number("sim.dt", sim.get("dt", 0.005)) * _number(
         "control.decimation", control.get("decimation", 4)
     )
-    ranges = (content.get("commands") or {}).get("ranges")
-    if ranges:
-        ranges = {**ranges, "ang_vel_z": c.entry(ranges, "ang_vel_yaw", "ang_vel_z")}
+    stated = (content.get("commands") or {}).get("ranges")
+    if stated:
+        stated = {**stated, "ang_vel_z": c.entry(stated, "ang_vel_yaw", "ang_vel_z")}
     return {
         "num_obs": int(_number("env.num_observations", env.get("num_observations", BLIND))),
         "scales": {
@@ -144,7 +144,7 @@ def _classes(content: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, An
         "kp": _by_name(control, "stiffness", names),
         "kd": _by_name(control, "damping", names),
         "rate_hz": 1.0 / step_s,
-        "command": c.command_ranges("commands.ranges", ranges) if ranges else None,
+        "command": c.command_ranges("commands.ranges", stated) if stated else None,
     }
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import onnx
 
 from pixelgait.export.walkers import configuration as c
-from pixelgait.export.walkers.options import USUAL_COMMAND, USUAL_RATE_HZ, Told, said
+from pixelgait.export.walkers.options import USUAL_COMMAND, USUAL_RATE_HZ, Told, ranges, said
 from pixelgait.export.walkers.walker import SERVED, Term, Walker, standard
 from pixelgait.robot.errors import UserError
 
@@ -46,7 +46,9 @@ def read_mjlab(network: onnx.ModelProto, told: Told) -> Walker:
     if told.rate_hz is None:
         notes.append(said("rate", f"{rate:g} Hz", "mjlab's velocity tasks", "--rate"))
     if told.command is None:
-        notes.append(said("velocity commands", USUAL_COMMAND, "the metadata name none", "--speeds"))
+        notes.append(
+            said("velocity commands", ranges(USUAL_COMMAND), "the metadata name none", "--speeds")
+        )
     scales = dict(told.scales or {})
     notes += [
         said(f"scale of {name}", 1.0, "mjlab's default", "--scale")
@@ -65,7 +67,6 @@ def read_mjlab(network: onnx.ModelProto, told: Told) -> Walker:
         kd_nms_per_rad=_twelve(found, "joint_damping"),
         rate_hz=rate,
         command=told.command or USUAL_COMMAND,
-        phase_period_s=told.phase_period_s,
         notes=tuple(notes),
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from pixelgait.export.walkers.walker import plain
@@ -20,6 +20,14 @@ ORDERS = {  # (leg, joint) of each of the policy's joints
 }
 
 
+OPTIONS = {
+    "rate_hz": "--rate",
+    "joint_order": "--joint-order",
+    "command": "--speeds",
+    "scales": "--scale",
+}
+
+
 @dataclass(frozen=True)
 class Told:
     """What the command line says of a walker."""
@@ -27,8 +35,17 @@ class Told:
     rate_hz: float | None = None
     joint_order: str | None = None  # of `ORDERS`, or names with commas
     command: Ranges | None = None
-    scales: Mapping[str, float] | None = None  # of observations and of action, by name
-    phase_period_s: float = 0.0
+    scales: Mapping[str, float] | None = None  # of observations, by name
+
+    def require_used(self, used: Collection[str]) -> None:
+        """Refuse what a format does not use, beside these fields.
+
+        Raises:
+            UserError: names the option.
+        """
+        for field, option in OPTIONS.items():
+            if getattr(self, field) and field not in used:
+                raise UserError(f"{option} has no effect: the file says it")
 
 
 def joint_names(told: Told, spec: RobotSpec, usual: str) -> tuple[str, ...]:
@@ -49,6 +66,11 @@ def joint_names(told: Told, spec: RobotSpec, usual: str) -> tuple[str, ...]:
         known = ", ".join(ORDERS)
         raise UserError(f"--joint-order {order}: expected {known}, or 12 names with commas")
     return tuple(name.strip() for name in order.split(","))
+
+
+def ranges(command: Ranges) -> str:
+    """Ranges of velocity commands as text."""
+    return "; ".join(f"{low:g} to {high:g}" for low, high in command)
 
 
 def said(what: str, value: object, why: str, option: str) -> str:

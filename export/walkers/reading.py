@@ -40,6 +40,7 @@ def read_walker(
     if walker is None:
         if not is_mjlab(network):
             raise UserError(f"{policy} has no metadata that describe it: give --config, {FORMATS}")
+        told.require_used(("command", "rate_hz", "scales"))
         walker = _named(policy, lambda: read_mjlab(network, told))
     places(walker, spec)
     where = config[-1] if config else policy
@@ -50,12 +51,13 @@ def _described(config: Sequence[Path], spec: RobotSpec, told: Told) -> Walker:
     content: dict[str, Any] = {}
     for path in config:
         content |= _unwrapped(configuration.read(path))
-    for fits, read in (
-        (is_deploy, read_deploy),
-        (is_rl_sar, read_rl_sar),
-        (is_legged_gym, read_legged_gym),
+    for fits, read, used in (
+        (is_deploy, read_deploy, ("command",)),
+        (is_rl_sar, read_rl_sar, ("command", "rate_hz")),
+        (is_legged_gym, read_legged_gym, ("command", "rate_hz", "joint_order")),
     ):
         if fits(content):
+            told.require_used(used)
             return _named(config[-1], lambda read=read: read(content, spec, told))
     raise UserError(f"{config[-1]}: no description of a walker, expected {FORMATS}")
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from pixelgait.export.walkers import configuration as c
-from pixelgait.export.walkers.options import USUAL_COMMAND, Told, said
+from pixelgait.export.walkers.options import USUAL_COMMAND, Told, ranges, said
 from pixelgait.export.walkers.walker import SERVED, Term, Walker, standard
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.spec import Array, RobotSpec
@@ -52,7 +52,9 @@ def read_rl_sar(content: Mapping[str, Any], spec: RobotSpec, told: Told) -> Walk
     clip = float(c.numbers("clip_obs", content.get("clip_obs", 100.0), 1)[0])
     notes = []
     if not told.command:
-        notes.append(said("velocity commands", USUAL_COMMAND, "rl_sar names none", "--speeds"))
+        notes.append(
+            said("velocity commands", ranges(USUAL_COMMAND), "rl_sar names none", "--speeds")
+        )
     pose = _twelve(content, "default_dof_pos")
     return Walker(
         format="rl_sar",

@@ -149,7 +149,7 @@ def check(walker: Walker, inputs: int) -> Walker:
     if walker.depth > DEPTH:
         raise UserError(f"history of {walker.depth} observations, at most {DEPTH} are kept")
     if any(term.name == "gait_phase" for term in walker.terms) and not walker.phase_period_s > 0.0:
-        raise UserError("observation 'gait_phase' needs a period above 0")
+        raise UserError("observation 'gait_phase' needs a period: give a deploy.yaml")
     if (told := len(walker.layout())) != inputs:
         parts = ", ".join(f"{t.name} {t.scale.size} x {len(t.ages)}" for t in walker.terms)
         raise UserError(f"the policy takes {inputs} values, its description has {told} ({parts})")

@@ -357,6 +357,8 @@ class SteerEnv(PixelGaitEnv):
         if not glides:
             name = str(shipped_low_level(self.robot.name) if low_level is None else low_level)
             bundle = load_bundle(name)
+            if not bundle.legs.gait:
+                raise UserError(f"low_level '{name}' is a walker's, expected the gait generator's")
             if bundle.spec is not self.robot:
                 raise UserError(f"low_level '{name}' is for robot {bundle.spec.name}, see robot=")
             self.controller = Controller(no_high_level, bundle.low_level, Supervisor(self.robot))

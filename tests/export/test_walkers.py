@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
+import yaml
 
 from pixelgait.export.walkers.compose import composed
 from pixelgait.export.walkers.network import runner
@@ -19,6 +20,7 @@ from pixelgait.robot.errors import UserError
 from pixelgait.robot.spec import GO2, Array
 from tests.export.walker_files import (
     JOINT_BY_JOINT,
+    POSE,
     SDK,
     TERMS,
     deploy_yaml,
@@ -210,6 +212,27 @@ def test_the_last_action_is_the_networks_own_before_scale_and_offset(tmp_path: P
         np.testing.assert_allclose(targets[order], expected, atol=1e-5)
 
 
+def test_a_configuration_of_legged_gym_names_joints(tmp_path: Path) -> None:
+    angles = {f"{leg}_{j}_joint": v for leg in ("FL", "FR", "RL", "RR") for j, v in POSE.items()}
+    content = {
+        "init_state": {"default_joint_angles": angles | {"RL_thigh_joint": 1.0}},
+        "control": {"stiffness": {"joint": 20.0, "calf_joint": 30.0}, "damping": {"joint": 0.5}}
+        | {"action_scale": 0.25, "decimation": 4},
+        "commands": {"ranges": {"lin_vel_x": [-1, 1], "lin_vel_y": [0, 0], "ang_vel_yaw": [-1, 1]}},
+        "normalization": {"clip_actions": 6.0},
+    }
+    (tmp_path / "cfg.yaml").write_text(yaml.safe_dump(content))
+    policy = save_linear(tmp_path / "policy.onnx", np.ones((12, 45)))
+    walker, _ = read_walker(policy, [tmp_path / "cfg.yaml"], GO2, Told())
+    assert walker.default_pose_rad[walker.joint_names.index("RL_thigh_joint")] == 1.0
+    assert walker.kp_nm_per_rad.tolist() == [20.0, 20.0, 30.0] * 4
+    assert walker.command == ((-1.0, 1.0), (0.0, 0.0), (-1.0, 1.0))
+    assert walker.terms[2].scale.tolist() == [2.0, 2.0, 0.25]
+    assert walker.action_clip is not None
+    assert walker.action_clip[1].tolist() == [6.0] * 12
+    assert not walker.notes
+
+
 FORMATS = {
     "deploy.yaml": lambda folder: [deploy_yaml(folder)],
     "rl_sar": rl_sar_yaml,
@@ -262,6 +285,13 @@ def test_what_the_files_do_not_say_is_said_with_its_source(tmp_path: Path) -> No
     assert gym.notes[0].startswith("order of the joints: leg-by-leg")
     sdk, _ = read_walker(policy, [legged_gym_yaml(tmp_path)], GO2, Told(joint_order="sdk"))
     assert sdk.joint_names == SDK
+    unsaid, _ = read_walker(policy, [deploy_yaml(tmp_path, commands={})], GO2, Told())
+    assert unsaid.notes == (
+        "velocity commands: -0.5 to 1; -0.3 to 0.3; -1 to 1 (deploy.yaml names none); "
+        "--speeds tells another",
+    )
+    with pytest.raises(UserError, match="--rate has no effect: the file says it"):
+        read_walker(policy, [deploy_yaml(tmp_path)], GO2, Told(100.0))
 
 
 @pytest.mark.parametrize(
