@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from pixelgait.export.walkers import configuration as c
-from pixelgait.export.walkers.options import USUAL_COMMAND, Told, said
+from pixelgait.export.walkers.options import USUAL_COMMAND, Told, ranges, said
 from pixelgait.export.walkers.walker import SERVED, Term, Walker, standard
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.spec import Array, RobotSpec
