@@ -21,6 +21,7 @@ from pixelgait.robot.bundle import (
     START,
     Tensors,
     contract_hash,
+    golden_tolerance,
     legs_contract,
     load_bundle,
 )
@@ -89,6 +90,7 @@ def make_contract(
         "name": name,
         "robot": spec.name,
         **FIXED,
+        "golden_tolerance": golden_tolerance(described["kind"]),
         **({} if pace == 1.0 else {"high_level": {**HIGH_LEVEL_CONTRACT, "pace": pace}}),
         "graphs": graphs,
         "spec": spec_contract(spec),
