@@ -20,7 +20,7 @@ from onnx import TensorProto, compose, helper, numpy_helper
 from pixelgait.export.walkers.network import IR_VERSION, network_input
 from pixelgait.export.walkers.walker import SENSED, Term, Walker, places
 from pixelgait.robot.bundle.low_level_graph import CARRIED, FEEDS, TARGETS
-from pixelgait.robot.spec import RobotSpec
+from pixelgait.robot.spec import Array, RobotSpec
 
 POLICY = "policy/"  # prefix of the network's names
 STATE = "state"
@@ -91,6 +91,12 @@ def composed(walker: Walker, network: onnx.ModelProto, spec: RobotSpec) -> onnx.
         g.add("Where", due, newest, "history_before", name="kept")
     g.add("Concat", *(after[name] for name in sizes), name=CARRIED[STATE], axis=0)
     return _model(g, network, _sensed(walker), sum(sizes.values()))
+
+
+def last_action(walker: Walker, state: Array) -> Array:
+    """The last action (12,) in a graph's state (n,)."""
+    begin = walker.size * (walker.depth - 1)
+    return state[begin : begin + 12]
 
 
 def _sensed(walker: Walker) -> list[str]:

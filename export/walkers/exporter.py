@@ -15,7 +15,7 @@ import onnx
 from pixelgait.export.bundle_files import add_metadata, make_contract, write_files
 from pixelgait.export.options import ExportConfig
 from pixelgait.export.walkers.card import card, summary
-from pixelgait.export.walkers.compose import STATE, composed
+from pixelgait.export.walkers.compose import STATE, composed, last_action
 from pixelgait.export.walkers.network import runner
 from pixelgait.export.walkers.reading import read_walker
 from pixelgait.export.walkers.trial import Trial, hold_trial
@@ -187,7 +187,7 @@ def _still(parts: _Parts) -> dict[str, Any]:
 
 def _compared(parts: _Parts, reference: Reference, trial: Trial) -> tuple[float, dict[str, Any]]:
     """Largest difference [rad] of graph and reference over the trial's walks, each with its own
-    state; and the golden vector, from the middle of the last one."""
+    state but for the last action; and the golden vector, from the middle of the last one."""
     session = single_thread_session(parts.graph.SerializeToString())
     worst = 0.0
     for walk in trial.sensed:
@@ -197,5 +197,6 @@ def _compared(parts: _Parts, reference: Reference, trial: Trial) -> tuple[float,
             targets, state = session.run([TARGETS, CARRIED[STATE]], {**given, STATE: state})
             sensed = {name: given[name] for name in set(SENSED.values()) & given.keys()}
             worst = max(worst, float(np.abs(targets - reference.step(sensed)).max()))
+            reference.action = last_action(parts.walker, state).astype(np.float64)
     middle = trial.sensed[-1][len(trial.sensed[-1]) // 2]
     return worst, _golden(parts.graph, middle)

@@ -106,9 +106,14 @@ def _traced(path: Path, inputs: int | None) -> onnx.ModelProto:
     given = (torch.zeros(1, inputs),)
     try:
         torch.onnx.export(
-            module, given, data, input_names=["obs"], output_names=["actions"],
-            opset_version=17, dynamo=False,
-        )  # fmt: skip
+            module,
+            given,
+            data,  # type: ignore[arg-type]  # the exporter of TorchScript writes to memory, too
+            input_names=["obs"],
+            output_names=["actions"],
+            opset_version=17,
+            dynamo=False,
+        )
     except Exception as error:  # torch's have no common base class
         line = str(error).splitlines()[0]
         raise UserError(f"{path}: does not run on {inputs} observations ({line})") from None

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -41,10 +42,11 @@ def read_walker(
         if not is_mjlab(network):
             raise UserError(f"{policy} has no metadata that describe it: give --config, {FORMATS}")
         told.require_used(("command", "rate_hz", "scales"))
-        walker = _named(policy, lambda: read_mjlab(network, told))
-    places(walker, spec)
-    where = config[-1] if config else policy
-    return _named(where, lambda: check(walker, input_size(network))), network
+        with _named(policy):
+            walker = read_mjlab(network, told)
+    with _named(config[-1] if config else policy):
+        places(walker, spec)
+        return check(walker, input_size(network)), network
 
 
 def _described(config: Sequence[Path], spec: RobotSpec, told: Told) -> Walker:
@@ -58,7 +60,8 @@ def _described(config: Sequence[Path], spec: RobotSpec, told: Told) -> Walker:
     ):
         if fits(content):
             told.require_used(used)
-            return _named(config[-1], lambda read=read: read(content, spec, told))
+            with _named(config[-1]):
+                return read(content, spec, told)
     raise UserError(f"{config[-1]}: no description of a walker, expected {FORMATS}")
 
 
@@ -69,9 +72,10 @@ def _unwrapped(content: Mapping[str, Any]) -> dict[str, Any]:
     return dict(content)
 
 
-def _named(path: Path, read: Any) -> Any:
-    """What is read from a file; errors name the file."""
+@contextmanager
+def _named(path: Path) -> Iterator[None]:
+    """Errors name the file."""
     try:
-        return read()
+        yield
     except UserError as error:
         raise UserError(f"{path}: {error}") from None

@@ -100,7 +100,7 @@ def hold_trial(bundle: Bundle) -> Trial:
         with closing(make_body(engine, bundle.spec, FlatGround())) as body:
             for name, asked in _within(bundle.legs.command).items():
                 compared = engine == next(iter(BODIES)) and name in (*MUST, *PARITY_OF)
-                seen = [] if compared else None
+                seen: list[dict[str, Any]] | None = [] if compared else None
                 answer = drive(bundle, body, engine, name, asked, seen)
                 trial.answers.append(answer)
                 if answer.fell and name in MUST:

@@ -179,7 +179,11 @@ def plain(name: str) -> str:
 
 
 class Reference:
-    """Runs a walker as its description says; `network` maps an observation to an action (12,)."""
+    """Runs a walker as its description says; `network` maps an observation to an action (12,).
+
+    `action` is the last one. It may be set to that of a graph that is compared: fed back, rounding
+    would grow with every step.
+    """
 
     def __init__(self, walker: Walker, spec: RobotSpec, network: Callable[[Array], Array]) -> None:
         self.walker, self._network = walker, network
@@ -190,7 +194,7 @@ class Reference:
         """Begin anew."""
         longest = [max(term.ages) + 1 for term in self.walker.terms]
         self._history: list[deque[Array]] = [deque(maxlen=n) for n in longest]
-        self._action = np.zeros(12)
+        self.action = np.zeros(12)
         self._phase = 0.0
         self._steps = 0
         self._held = np.zeros(12)
@@ -215,7 +219,7 @@ class Reference:
         action = np.asarray(self._network(self._observation()), dtype=np.float64)
         if walker.action_clip is not None:
             action = np.clip(action, *walker.action_clip)
-        self._action = action
+        self.action = action
         target = action * walker.action_scale + walker.action_offset
         if walker.target_clip is not None:
             target = np.clip(target, *walker.target_clip)
@@ -230,7 +234,7 @@ class Reference:
             turn = 2.0 * math.pi * self._phase
             return np.array((math.sin(turn), math.cos(turn)))
         if name == "last_action":
-            return self._action
+            return self.action
         if name == "joint_pos_rel":
             return joints["joint_angles"] - walker.default_pose_rad
         if name in ("joint_pos", "joint_vel_rel"):

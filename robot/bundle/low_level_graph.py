@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pixelgait.robot.control.controller import LATENT_SIZE, velocity
+from pixelgait.robot.control.controller import velocity
+from pixelgait.robot.control.low_level import LATENT_SIZE
 from pixelgait.robot.control.observation import imu_vector
 from pixelgait.robot.interface import Reading
 from pixelgait.robot.rotation import gravity

@@ -135,16 +135,17 @@ class Flight(RampsAndSteps):
         ends = [START_M + tread_m * (i + 1) for i in range(len(heights) - 1)]
         edges = [-START_M, START_M, *ends, LENGTH_M]
         self.top_m = edges[-2]  # where the level ground begins
-        floors = [(*edges[i : i + 2], height) for i, height in enumerate([0.0, *heights])]
+        floors = list(zip(edges, edges[1:], [0.0, *heights], strict=False))
         self.fixed = (
             SURROUNDINGS,
-            *(_floor(*floor, TREAD_COLOURS[i % 2]) for i, floor in enumerate(floors)),
+            *(_floor(floor, TREAD_COLOURS[i % 2]) for i, floor in enumerate(floors)),
         )
-        self._ground = make_ground([(*f[:2], *STRIP[2:4], f[2]) for f in floors])
+        self._ground = make_ground([(*ends, *STRIP[2:4], height) for *ends, height in floors])
 
 
-def _floor(begin: float, end: float, height_m: float, colour: Colour) -> Box:
-    """A box across the strip, from `begin` to `end` [m], with its top at a height."""
+def _floor(floor: tuple[float, float, float], colour: Colour) -> Box:
+    """A box across the strip, by its begin, end and height [m]."""
+    begin, end, height_m = floor
     half = (end - begin) / 2, HALF_WIDTH_M, 0.25
     return Box(Pose((begin + end) / 2, 0.0, height_m - 0.25), half, colour)
 
