@@ -203,7 +203,7 @@ class Bundle:
             np.zeros(12),
             np.array((0.0, 0.0, 0.0, 1.0)),
             np.zeros(3),
-            _no_image,
+            lambda: Image(np.zeros(self.image_shape, np.uint8), 0.0),
         )
         for _ in range(WARM_UP):
             self.high_level(np.zeros(self.image_shape, np.uint8))
@@ -223,10 +223,6 @@ class Bundle:
         guard = Supervisor(self.spec, timeouts, self.legs)
         decides = self.high_level if high_level is None else high_level
         return Controller(decides, self.low_level, guard, stopwatch)
-
-
-def _no_image() -> Image:
-    raise AssertionError("warming up needs no image of a reading")
 
 
 def load_bundle(name: str | Path, spec: RobotSpec | None = None) -> Bundle:
