@@ -20,7 +20,7 @@ def _export(config: ExportConfig) -> None:
         if run is not None:
             load_checkpoint(run / "best.npz")
     if config.walker is not None:
-        from pixelgait.export.walkers.exporter import export_walker
+        from pixelgait.export.walker_exporter import export_walker
 
         export_walker(config)
         print(f"next: pixelgait-eval {shlex.quote(str(config.out))}")

@@ -41,7 +41,7 @@ LAYERS = (
     ("policies.runs", "sim"),
     ("sim.viewing", "sim.batched"),
     ("sim.environments", "sim.ros", "policies.evaluation"),
-    ("sim.benchmarks",),
+    ("sim.benchmarks", "export.walkers"),
     ("policies.training", "export"),
     ("export.encoder_profile", "export.demo"),
 )

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from pixelgait.export.options import ExportConfig
+from pixelgait.export.walker_exporter import export_walker
 from pixelgait.export.walkers import trial
-from pixelgait.export.walkers.exporter import export_walker
 from pixelgait.policies.evaluation.evaluate import evaluate
 from pixelgait.policies.evaluation.options import EvalConfig
 from pixelgait.robot.bundle import load_bundle

@@ -14,7 +14,7 @@ import onnx
 
 from pixelgait.export.bundle_files import add_metadata, make_contract, write_files
 from pixelgait.export.options import ExportConfig
-from pixelgait.export.walkers.card import card, summary
+from pixelgait.export.walker_card import card, summary
 from pixelgait.export.walkers.compose import STATE, composed, last_action
 from pixelgait.export.walkers.network import runner
 from pixelgait.export.walkers.reading import read_walker
