@@ -21,7 +21,7 @@ from pixelgait.sim.world.seeds import VALIDATION
 class ExportConfig(MountOptions):
     """Export two training runs as one policy bundle: ONNX graphs, contract, golden vector.
 
-    Or somebody's walking policy (--walker), alone or below a high level of ours.
+    Or a third-party walking policy (--walker), alone or below a high level of ours.
 
     Both graphs are compared with torch on observations recorded in simulation. The tolerance is
     1e-5, for recurrent states 1e-4. One duration in 50 may differ by a step.
@@ -36,7 +36,7 @@ class ExportConfig(MountOptions):
     """Run folder of the low level (task walk, follow or joint), or a bundle that contains one: a
     folder, or the name of a shipped one, as walk."""
     walker: Path | None = None
-    """Instead of a low level somebody's walking policy: .onnx, or TorchScript (.pt). It is tried in
+    """Instead of a low level, a third-party walking policy: .onnx, or TorchScript (.pt). It is tried in
     both simulators; its card, README.md in the bundle, says what it can do."""
     config: tuple[Path, ...] = ()
     """Files that describe the walker: deploy.yaml (unitree_rl_lab, unitree_rl_mjlab); base.yaml and
@@ -126,7 +126,7 @@ def check(config: ExportConfig) -> tuple[Path | None, Path | None]:
 def _levels(config: ExportConfig) -> tuple[Path | None, Path | None]:
     """The run folders of low and high level."""
     if (config.low_level is None) == (config.walker is None):
-        raise UserError("give a low level, --low-level, or somebody's walking policy, --walker")
+        raise UserError("give a low level, --low-level, or a third-party walking policy, --walker")
     if config.low_level is not None:
         usual = ExportConfig(Path())
         for name in WALKERS:

@@ -1,4 +1,4 @@
-"""Exporter of walkers: somebody's walking policy and, above it, a high level of ours."""
+"""Exporter of walkers: a third-party walking policy and, above it, a high level of ours."""
 
 from __future__ import annotations
 

@@ -110,7 +110,7 @@ class Legs:
     default_pose_rad: Array  # (12,)
     command: Ranges  # least and most of each of `AXES`
     least_turning_speed_m_per_s: float = 0.0  # of a walker that does not turn on the spot
-    gait: bool = True  # the gait generator of `robot/control/gait.py`, or somebody's policy
+    gait: bool = True  # the gait generator of `robot/control/gait.py`, or a third-party policy
 
 
 def spec_contract(spec: RobotSpec) -> dict[str, Any]:

@@ -86,7 +86,7 @@ def _number(name: str, value: Any) -> float:
 
 
 def _flat(content: Mapping[str, Any]) -> dict[str, Any]:
-    """Of unitree_rl_gym's deploy_mujoco and deploy_real."""
+    """The entries of unitree_rl_gym's deploy_mujoco and deploy_real."""
 
     def of(*names: str) -> float:
         return _number(names[0], c.entry(content, *names))
@@ -116,7 +116,7 @@ def _flat(content: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _classes(content: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
-    """Of legged_gym's `LeggedRobotCfg`, whose gains and angles are by names of joints."""
+    """The entries of legged_gym's `LeggedRobotCfg`, whose gains and angles are by names of joints."""
     control, normal = content["control"], content.get("normalization") or {}
     scales = normal.get("obs_scales") or {}
     linear, angular = (

@@ -85,7 +85,7 @@ LOW_LEVELS = {  # shipped bundles, by robot
     "mini_cheetah": "walk-mini-cheetah",
 }
 
-WALKER = "walker"  # kind of low level: somebody's policy
+WALKER = "walker"  # kind of low level: a third-party policy
 # Largest gains and velocities of a walker; assumptions, beyond any that was published.
 MOST_KP, MOST_KD, FASTEST = 1000.0, 100.0, 5.0
 FASTEST_PACE = 4.0  # assumption
@@ -446,7 +446,7 @@ def check_integrity(folder: Path, contract: dict[str, Any]) -> None:
 
 
 def legs_in(contract: dict[str, Any], spec: RobotSpec) -> Legs:
-    """The legs of a contract: those of the gait generator, or of somebody's walker.
+    """The legs of a contract: those of the gait generator, or of a third-party walker.
 
     Raises:
         UserError: if a number is impossible, or a gait is not this runtime's.
