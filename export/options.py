@@ -10,7 +10,7 @@ from typing import Annotated
 from pixelgait.export.walkers.options import Told
 from pixelgait.export.walkers.walker import FASTEST_HZ, SLOWEST_HZ, standard
 from pixelgait.policies.runs.run import files_of, find_run
-from pixelgait.robot.bundle import CONTRACT, FASTEST_PACE, FILES, find_bundle
+from pixelgait.robot.bundle import CONTRACT, FASTEST, FASTEST_PACE, FILES, find_bundle
 from pixelgait.robot.cli.options import Range, Seed, check_outputs, require_libraries
 from pixelgait.robot.errors import UserError
 from pixelgait.sim.options import MountOptions
@@ -36,8 +36,8 @@ class ExportConfig(MountOptions):
     """Run folder of the low level (task walk, follow or joint), or a bundle that contains one: a
     folder, or the name of a shipped one, as walk."""
     walker: Path | None = None
-    """Instead of a low level, a third-party walking policy: .onnx, or TorchScript (.pt). It is tried in
-    both simulators; its card, README.md in the bundle, says what it can do."""
+    """Instead of a low level, a third-party walking policy: .onnx, or TorchScript (.pt). It is
+    tried in both simulators; its card, README.md in the bundle, says what it can do."""
     config: tuple[Path, ...] = ()
     """Files that describe the walker: deploy.yaml (unitree_rl_lab, unitree_rl_mjlab); base.yaml and
     config.yaml (rl_sar); YAML as legged_gym's. ONNX files of mjlab need none."""
@@ -48,7 +48,9 @@ class ExportConfig(MountOptions):
     joint_order: str | None = None
     """Order of the walker's joints, if its files do not say: sdk (FR, FL, RR, RL), leg-by-leg (FL,
     FR, RL, RR), joint-by-joint (all hips first, as Isaac Lab), or 12 names with commas."""
-    speeds: tuple[float, float, float, float, float, float] | None = None
+    speeds: Annotated[
+        tuple[float, float, float, float, float, float] | None, Range(-FASTEST, FASTEST)
+    ] = None
     """Velocity commands of the walker, least and most: ahead, left [m/s], turn [rad/s]."""
     scale: tuple[str, ...] = ()
     """Scales of the walker's observations, if its files do not say: joint_vel_rel=0.05."""

@@ -116,7 +116,7 @@ def _flat(content: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _classes(content: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
-    """The entries of legged_gym's `LeggedRobotCfg`, whose gains and angles are by names of joints."""
+    """The entries of legged_gym's `LeggedRobotCfg`; gains and angles are by names of joints."""
     control, normal = content["control"], content.get("normalization") or {}
     scales = normal.get("obs_scales") or {}
     linear, angular = (

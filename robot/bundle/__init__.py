@@ -17,6 +17,7 @@ from pixelgait.robot.bundle.bundle import (
     CONTRACT,
     DECISION,
     DRIVER,
+    FASTEST,
     FASTEST_PACE,
     FILES,
     FIXED,
@@ -45,8 +46,9 @@ from pixelgait.robot.bundle.bundle import (
 )
 
 __all__ = [
-    "CONTRACT", "DECISION", "DRIVER", "FASTEST_PACE", "FILES", "FIXED", "GOLDEN", "HIGH_LEVEL",
-    "KEYS", "LOW_LEVEL", "MEMORY", "OBJECTS", "SCHEMA", "SHIPPED", "START", "TOLERANCE", "WALKER",
+    "CONTRACT", "DECISION", "DRIVER", "FASTEST", "FASTEST_PACE", "FILES", "FIXED", "GOLDEN",
+    "HIGH_LEVEL", "KEYS", "LOW_LEVEL", "MEMORY", "OBJECTS", "SCHEMA", "SHIPPED", "START",
+    "TOLERANCE", "WALKER",
     "Bundle", "BundleError", "Tensors", "contract_hash", "find_bundle", "golden_tolerance",
     "legs_contract", "load_bundle", "shipped_low_level", "single_thread_session", "tensors_of",
 ]  # fmt: skip

@@ -539,5 +539,5 @@ def test_a_way_that_is_not_free_ends_the_speed_and_leaves_the_turn() -> None:
     assert controller.follow(wanted, reading(40)).latent is wanted
 
 
-def _stand_still(latent, imu, joints, phase):  # noqa: ANN001, ANN202
+def _stand_still(latent, reading, phase):  # noqa: ANN001, ANN202
     return A1.default_pose_rad, phase
