@@ -59,8 +59,11 @@ class MapTopics:
         if reading.odometry is None:
             reading = replace(reading, odometry=self._pose())
         self.mapper.step(reading)
-        for _, message in self._messages.take():
-            self._take(message)
+        try:
+            for _, message in self._messages.take():
+                self._take(message)
+        except UserError as error:  # the map is not worth a fault
+            self.problem = str(error)
         free_m = self.mapper.free_m(*commanded(wanted)) if self._guards() else math.inf
         self._free_m = free_m
         return free_m
@@ -74,17 +77,13 @@ class MapTopics:
         return self._place if fresh else None
 
     def _take(self, message: Any) -> None:
+        """Fuse a depth image; raises a UserError as `depth_part`."""
         if self._lens is None and (info := ros2.take(self._infos)) is not None:
             self._lens = _lens(info)
         height, width = message.height, message.width
         known = self._lens is not None and self._lens[:2] == (height, width)
         view = self.mapper.view(height, width, self._lens[2] if self._lens and known else None)
-        try:
-            depth = depth_part(message, view.used)
-        except UserError as error:
-            self.problem = str(error)
-            return
-        self.problem = None
+        depth, self.problem = depth_part(message, view.used), None
         self.mapper.add(ros2.seconds(message.header.stamp), depth, view)
 
     def forget(self) -> None:
