@@ -1,84 +1,156 @@
-"""DDS of a Go2: typed topics whose samples are numpy records.
+"""DDS of a Go2: topics whose samples are numpy records.
 
-Uses the PyPI package cyclonedds (extra go2) for discovery and transport only: the encoding and
-decoding here take a tenth of the time of its own.
+Uses the PyPI package cyclonedds (extra go2). Its topics announce a type object, in which Cyclone
+DDS 0.10 and 11 describe 8-bit numbers differently: partners of the other version do not match, and
+one of 0.10, such as the robot's own process, can end by it. The topics here announce none, as in
+unitree_ros2 on ROS 2 Foxy: partners of any version match them by the name of their type.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import ctypes
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
+import numpy as np
 from cyclonedds.builtin import BuiltinDataReader, BuiltinTopicDcpsParticipant
-from cyclonedds.core import DDSException, Policy, Qos
+from cyclonedds.core import DDSException, Entity, Policy, Qos
 from cyclonedds.domain import Domain, DomainParticipant
-from cyclonedds.idl import IdlStruct, make_idl_struct, types
+from cyclonedds.internal import DDS, dds_c_t
 from cyclonedds.pub import DataWriter
 from cyclonedds.sub import DataReader
 from cyclonedds.topic import Topic
+from numpy.typing import NDArray
 
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.unitree.address import LOOPBACK, Go2
-from pixelgait.robot.unitree.messages import Codec, Message, Record
+from pixelgait.robot.unitree.messages import END, Message, Record
 
-MODULE = "unitree_go.msg.dds_"
 MAX_PARTICIPANTS = 1000  # of a domain, whose names are read
 NEWEST = 16  # samples fetched at once, of which the last is used; a Go2 keeps one
-# An 8-bit number is a `byte`: uint8 has another type object, which kills any process of Cyclone
-# DDS 0.10 that discovers it, such as the robot's own.
-KINDS = {
-    "u1": types.byte,
-    "u2": types.uint16,
-    "u4": types.uint32,
-    "i2": types.int16,
-    "i4": types.int32,
-    "f4": types.float32,
-}
-ARRAY: Any = types.array  # subscripting it is untyped
-# The loopback interface does not announce multicast, so neither side may need it; tested with the
-# vendor's SDK on the other side.
-_GENERAL = "<General><Interfaces><NetworkInterface name='{}'/></Interfaces>{}</General>"
-_NO_MULTICAST = "<AllowMulticast>false</AllowMulticast>"
+FREE_CONTENTS = 3  # dds_free_op_t: strings and sequences of a sample
+# Without multicast a partner is found by its port on this computer. The vendor's programs on
+# Cyclone DDS 11 are found by multicast alone, those on 0.10 by their port alone.
+_GENERAL = "<General><Interfaces><NetworkInterface name='{}'{}/></Interfaces>{}</General>"
+_LOCAL = " multicast='true'", "<AllowMulticast>spdp</AllowMulticast>"
 _LOCAL_PEER = (
     "<Discovery><ParticipantIndex>auto</ParticipantIndex>"
     "<Peers><Peer address='localhost'/></Peers></Discovery>"
 )
+# The package's own functions keep the interpreter lock, too: a step must not wait for it.
+_LIBRARY = ctypes.PyDLL(DDS._dll_handle._name)
 
 
-def idl_type(message: Message) -> type[IdlStruct]:
-    """The Cyclone type of a message, with the same type id as the vendor's."""
-    fields = {}
-    for name, kind, count in message.fields:
-        each = idl_type(kind) if isinstance(kind, Message) else KINDS[kind]
-        fields[name] = ARRAY[each, count] if count > 1 else each
-    return make_idl_struct(message.name, f"{MODULE}.{message.name}", fields)
+class _Metadata(ctypes.Structure):
+    _fields_ = (("data", ctypes.c_void_p), ("size", ctypes.c_uint32))
 
 
-def sample_type(message: Message) -> Any:
-    """A topic's sample class, whose instances hold a `record`.
+class _Descriptor(ctypes.Structure):
+    """dds_topic_descriptor_t, without keys and without metadata of the type."""
 
-    Cyclone's own class with replaced methods: a subclass would be another type on the wire.
-    """
-    codec = Codec(message)
-    kind: Any = idl_type(message)
+    _fields_ = (
+        ("size", ctypes.c_uint32),
+        ("align", ctypes.c_uint32),
+        ("flags", ctypes.c_uint32),
+        ("key_count", ctypes.c_uint32),
+        ("type_name", ctypes.c_char_p),
+        ("keys", ctypes.c_void_p),
+        ("operation_count", ctypes.c_uint32),
+        ("operations", ctypes.POINTER(ctypes.c_uint32)),
+        ("meta", ctypes.c_char_p),
+        ("type_information", _Metadata),
+        ("type_mapping", _Metadata),
+        ("representations", ctypes.c_uint32),
+    )
 
-    def hold(sample: Any, record: Record) -> None:
-        sample.record = record
 
-    def serialize(sample: Any, *_: Any, **__: Any) -> bytes:
-        return codec.encode(sample.record)
+def _descriptor(message: Message) -> _Descriptor:
+    operations = [*message.operations(), END]
+    return _Descriptor(
+        size=message.dtype.itemsize,
+        align=message.dtype.alignment,
+        type_name=message.name.encode(),
+        operation_count=len(operations),
+        operations=(ctypes.c_uint32 * len(operations))(*operations),
+        meta=b"",
+    )
 
-    def deserialize(data: bytes, *_: Any, **__: Any) -> Any:
-        return kind(codec.decode(data))
 
-    def deserialize_key(*_: Any, **__: Any) -> None:
-        """None, for the message that a writer has left: there are no keys."""
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """A message that has arrived: its strings are in `texts`, by the names of their fields."""
 
-    kind.__init__, kind.serialize = hold, serialize
-    kind.deserialize = staticmethod(deserialize)
-    kind.deserialize_key = staticmethod(deserialize_key)
-    return kind
+    record: Record
+    texts: Mapping[str, str]
+    sent_s: float  # clock of its writer
+
+
+class RecordTopic(Topic[Any]):
+    """A topic of records of one message."""
+
+    def __init__(self, participant: DomainParticipant, name: str, message: Message) -> None:
+        self.message, self.descriptor, self.data_type = message, _descriptor(message), None
+        create, described = _LIBRARY.dds_create_topic, ctypes.byref(self.descriptor)
+        Entity.__init__(self, create(participant._ref, described, name.encode(), None, None))
+        self._keepalive_entities = [participant]
+
+
+class RecordWriter(DataWriter[Any]):
+    """Writes records to a topic."""
+
+    def write(self, sample: Record, timestamp: int | None = None, **texts: str) -> None:
+        """Write a record; `texts` are its strings.
+
+        Raises:
+            DDSException: it cannot be sent.
+        """
+        kept = {name: ctypes.c_char_p(text.encode()) for name, text in texts.items()}
+        for name, text in kept.items():
+            sample[name] = ctypes.cast(text, ctypes.c_void_p).value
+        code = _LIBRARY.dds_write(self._ref, ctypes.c_void_p(sample.ctypes.data))
+        if code < 0:
+            raise DDSException(code, "while writing")
+
+
+class RecordReader(DataReader[Any]):
+    """Takes records from a topic."""
+
+    _kept: tuple[NDArray[np.uint8], Any, Any] | None = None
+
+    def take(self, N: int = 1, **_: Any) -> list[Sample]:  # noqa: N803 (the package's)
+        """At most N samples that have arrived, oldest first.
+
+        Raises:
+            DDSException: they cannot be read.
+        """
+        memory, pointers, infos = self._room(N)
+        taken = _LIBRARY.dds_take(self._ref, pointers, infos, ctypes.c_size_t(N), N)
+        if taken < 0:
+            raise DDSException(taken, "while reading")
+        return [self._sample(memory[i], infos[i]) for i in range(taken) if infos[i].valid_data]
+
+    def _room(self, number: int) -> tuple[NDArray[np.uint8], Any, Any]:
+        """C structs (number, bytes), pointers to them, and room for their infos."""
+        if self._kept is None or len(self._kept[0]) < number:
+            size = self._topic.message.dtype.itemsize
+            memory = np.zeros((number, size), np.uint8)
+            at = memory.ctypes.data
+            pointers = (ctypes.c_void_p * number)(*range(at, at + number * size, size))
+            self._kept = memory, pointers, (dds_c_t.sample_info * number)()
+        return self._kept
+
+    def _sample(self, struct: NDArray[np.uint8], info: Any) -> Sample:
+        topic = self._topic
+        # As bytes: numpy copies no padding of records, but the checksum is computed over it.
+        record = struct.copy().view(topic.message.dtype).reshape(())
+        texts = {name: ctypes.string_at(int(record[name])).decode() for name in topic.message.texts}
+        if texts:
+            at, described = ctypes.c_void_p(struct.ctypes.data), ctypes.byref(topic.descriptor)
+            _LIBRARY.dds_sample_free(at, described, FREE_CONTENTS)
+            struct[:] = 0
+        return Sample(record, texts, info.source_timestamp / 1e9)
 
 
 class Bus:
@@ -94,7 +166,7 @@ class Bus:
     def __init__(self, address: Go2) -> None:
         self.address = address
         lo = address.interface == LOOPBACK
-        general = _GENERAL.format(address.interface, _NO_MULTICAST if lo else "")
+        general = _GENERAL.format(address.interface, *(_LOCAL if lo else ("", "")))
         settings = f"<Domain Id='any'>{general}{_LOCAL_PEER if lo else ''}</Domain>"
         try:
             self._domain = Domain(address.domain, f"<CycloneDDS>{settings}</CycloneDDS>")
@@ -106,17 +178,14 @@ class Bus:
         """Leave the domain; all readers and writers become unusable."""
         self._domain.__del__()  # Cyclone has no other method; deletes all within the domain
 
-    def topic(self, name: str, kind: Any) -> Topic[Any]:
-        """A topic of the domain, as rt/lowstate."""
-        return Topic(self._participant, name, kind)
-
-    def writer(self, name: str, kind: Any) -> DataWriter[Any]:
+    def writer(self, name: str, message: Message) -> RecordWriter:
         """A writer with Cyclone's default QoS, as on the robot: reliable, the newest only."""
-        return DataWriter(self._participant, self.topic(name, kind))
+        return RecordWriter(self._participant, RecordTopic(self._participant, name, message))
 
-    def reader(self, name: str, kind: Any, quality: Qos | None = None) -> DataReader[Any]:
+    def reader(self, name: str, message: Message, quality: Qos | None = None) -> RecordReader:
         """A reader with Cyclone's default QoS, as on the robot, unless another is given."""
-        return DataReader(self._participant, self.topic(name, kind), quality)
+        topic = RecordTopic(self._participant, name, message)
+        return RecordReader(self._participant, topic, quality)
 
     def other_participants(self) -> int:
         """Number of the domain's participants besides this one."""
@@ -142,7 +211,7 @@ def _process(key: UUID, quality: Iterable[Any]) -> str:
     return f"{name} (process {number} on {host})" if name else f"participant {key}"
 
 
-def newest(reader: DataReader[Any]) -> Record | None:
+def newest(reader: RecordReader) -> Record | None:
     """The newest record since the last call, or None."""
-    samples = [each for each in reader.take(N=NEWEST) if hasattr(each, "record")]
+    samples = reader.take(N=NEWEST)
     return samples[-1].record if samples else None

@@ -16,7 +16,7 @@ from pixelgait.robot.safety.sensor_age import Freshness
 from pixelgait.robot.spec import Array, RobotSpec
 from pixelgait.robot.unitree import messages as go2
 from pixelgait.robot.unitree.address import LOOPBACK, SENSOR
-from pixelgait.robot.unitree.dds import Bus, newest, sample_type
+from pixelgait.robot.unitree.dds import Bus, newest
 from pixelgait.robot.unitree.remote import Remote
 from pixelgait.robot.unitree.sender import COMMAND, CommandSender
 from pixelgait.robot.unitree.services import MotorHandover
@@ -96,8 +96,8 @@ class Go2Driver:
     ) -> None:
         self._bus, self._spec, self._remote = bus, spec, remote
         self._now_s, self._raw_s = now_s, raw_s
-        self._reader = bus.reader(STATE, sample_type(go2.LOW_STATE))
-        self._foreign = bus.reader(COMMAND, sample_type(go2.LOW_CMD), WITHOUT_OWN)
+        self._reader = bus.reader(STATE, go2.LOW_STATE)
+        self._foreign = bus.reader(COMMAND, go2.LOW_CMD, WITHOUT_OWN)
         self._handover = MotorHandover(bus, spec, self._take_angles, self._other_writers)
         self._sender = CommandSender(bus, spec)
         self._simulated = bus.address.simulated

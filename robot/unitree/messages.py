@@ -1,8 +1,7 @@
 """Low-level messages of a Go2: C layout, DDS encoding and checksum from one description.
 
-Field for field as in the IDL of unitree_sdk2 (module unitree_go::msg::dds_). A message is a numpy
-record in the layout of the vendor's C struct, over which the checksum is computed. DDS's encoding
-(XCDR1, little endian) has the same bytes at other offsets, because it pads differently.
+Field for field as in the IDL of unitree_sdk2. A message is a numpy record in the layout of the
+vendor's C struct: the checksum is computed over it, and Cyclone DDS encodes it (XCDR1).
 """
 
 from __future__ import annotations
@@ -10,13 +9,19 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 Record = NDArray[np.void]
 
-ENCAPSULATION = bytes((0, 1, 0, 0))  # XCDR1, little endian
+MODULE = "unitree_go::msg::dds_"
+TEXT, BYTES = "text", "bytes"  # a string, and a sequence of 8-bit numbers: pointers in the C struct
+SEQUENCE = (("maximum", "u4"), ("length", "u4"), ("at", "u8"), ("release", "u1"))
+# Operations of Cyclone DDS's encoder (dds/ddsc/dds_opcodes.h): a member by its offset, the end.
+MEMBER, END, ARRAY_OF, SEQUENCE_OF = 1 << 24, 0, 8, 7
+SIZES = {"u1": 1, "u2": 2, "i2": 2, "u4": 3, "i4": 3, "f4": 3, "i8": 4, TEXT: 5}
 MOTORS = 20  # slots in a message; a Go2 has 12
 HEAD = (0xFE, 0xEF)
 LOW_LEVEL = 0xFF  # level_flag
@@ -32,19 +37,46 @@ class Message:
     name: str
     fields: tuple[tuple[str, str | Message, int], ...]  # name, numpy type or message, count
 
-    @property
+    @cached_property
     def dtype(self) -> np.dtype[np.void]:
         """The C struct with natural alignment; padding is zero."""
-        parts = [
-            (name, kind.dtype if isinstance(kind, Message) else kind, *((n,) if n > 1 else ()))
-            for name, kind, n in self.fields
-        ]
+        parts = [(name, _dtype(kind), *((n,) if n > 1 else ())) for name, kind, n in self.fields]
         return np.dtype(parts, align=True)
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """Names of the fields that are strings."""
+        return tuple(name for name, kind, _ in self.fields if kind == TEXT)
+
+    def new(self) -> Record:
+        """A record of zeros."""
+        return np.zeros((), self.dtype)
+
+    def operations(self, base: int = 0) -> Iterator[int]:
+        """The encoder's operations: nested structs are final, so their members are listed."""
+        for name, kind, count in self.fields:
+            offset = base + self.dtype.fields[name][1]  # type: ignore[index]
+            if isinstance(kind, Message):
+                for i in range(count):
+                    yield from kind.operations(offset + i * kind.dtype.itemsize)
+            elif count > 1:
+                yield from (MEMBER | ARRAY_OF << 16 | SIZES[kind] << 8, offset, count)
+            elif kind == BYTES:
+                yield from (MEMBER | SEQUENCE_OF << 16 | SIZES["u1"] << 8, offset)
+            else:
+                yield from (MEMBER | SIZES[kind] << 16, offset)
+
+
+def _dtype(kind: str | Message) -> np.dtype[np.void] | str:
+    if isinstance(kind, Message):
+        return kind.dtype
+    return {TEXT: "u8", BYTES: np.dtype(list(SEQUENCE), align=True)}.get(kind, kind)
 
 
 def _message(name: str, **fields: str | Message | tuple[str | Message, int]) -> Message:
+    """A message of the robot's; a field is a type, or a type and a count."""
     counted = {key: kind if isinstance(kind, tuple) else (kind, 1) for key, kind in fields.items()}
-    return Message(name, tuple((key, *each) for key, each in counted.items()))
+    return Message(f"{MODULE}::{name}", tuple((key, *each) for key, each in counted.items()))
 
 
 MOTOR_CMD = _message(
@@ -136,39 +168,6 @@ LOW_STATE = _message(
 )
 
 
-class Codec:
-    """Converts records of one message to their bytes on the wire, and back."""
-
-    def __init__(self, message: Message) -> None:
-        self.dtype = message.dtype
-        self._places = _places(self.dtype)  # (payload,) offset of every byte in the C struct
-        sources = np.full(self.dtype.itemsize + 1, len(self._places))
-        sources[self._places] = np.arange(len(self._places))
-        self._sources = sources[:-1]  # (struct,) the inverse
-
-    def new(self) -> Record:
-        """A record of zeros."""
-        return np.zeros((), self.dtype)
-
-    def encode(self, record: Record) -> bytes:
-        """The encapsulated payload."""
-        padded = np.frombuffer(record.tobytes() + b"\0", np.uint8)
-        return ENCAPSULATION + padded[self._places].tobytes()
-
-    def decode(self, data: bytes) -> Record:
-        """The record of an encapsulated payload.
-
-        Raises:
-            ValueError: the payload has another length, or is not XCDR1 in little endian.
-        """
-        body = data[len(ENCAPSULATION) :]
-        if data[:2] != ENCAPSULATION[:2] or len(body) != len(self._places):
-            raise ValueError(f"{len(data)} bytes, expected {len(self._places) + 4} of XCDR1")
-        padded = np.frombuffer(body + b"\0", np.uint8)
-        struct: Record = padded[self._sources].view(self.dtype)
-        return struct.reshape(())
-
-
 def checksum(record: Record) -> int:
     """CRC-32/MPEG-2 over the C struct's 32-bit words except the last, most significant byte first.
 
@@ -177,25 +176,3 @@ def checksum(record: Record) -> int:
     words = np.frombuffer(record.tobytes()[:-4], "<u4").astype(">u4").tobytes()
     reflected = zlib.crc32(words.translate(_REVERSED)) ^ 0xFFFFFFFF
     return int(f"{reflected:032b}"[::-1], 2)
-
-
-def _places(dtype: np.dtype[np.void]) -> NDArray[np.intp]:
-    """Offset in the C struct of every payload byte; padding has the offset behind its end."""
-    places: list[int] = []
-    for offset, size in _leaves(dtype, 0):
-        places += [dtype.itemsize] * (-len(places) % size) + list(range(offset, offset + size))
-    return np.array(places + [dtype.itemsize] * (-len(places) % 4))
-
-
-def _leaves(dtype: np.dtype[np.void], base: int) -> Iterator[tuple[int, int]]:
-    """Offset and size of all numbers, in order."""
-    if dtype.subdtype is not None:
-        part, shape = dtype.subdtype
-        for i in range(shape[0]):
-            yield from _leaves(part, base + i * part.itemsize)
-    elif dtype.fields is not None:
-        for name in dtype.names or ():
-            part, offset = dtype.fields[name][:2]
-            yield from _leaves(part, base + offset)
-    else:
-        yield base, dtype.itemsize

@@ -5,10 +5,8 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Mapping
-from typing import Any
 
 from cyclonedds.core import DDSException
-from cyclonedds.pub import DataWriter
 
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.interface import JointCommand
@@ -16,7 +14,7 @@ from pixelgait.robot.runtime.timing import RateKeeper, elapsed_s
 from pixelgait.robot.spec import RobotSpec
 from pixelgait.robot.unitree import messages as go2
 from pixelgait.robot.unitree.address import HOLD_S
-from pixelgait.robot.unitree.dds import Bus, sample_type
+from pixelgait.robot.unitree.dds import Bus, RecordWriter
 
 COMMAND = "rt/lowcmd"
 PERIOD_S = 0.002  # as in the vendor's samples
@@ -33,8 +31,7 @@ class CommandSender:
 
     def __init__(self, bus: Bus, spec: RobotSpec) -> None:
         self._bus, self._spec = bus, spec
-        self._codec, self._sample = go2.Codec(go2.LOW_CMD), sample_type(go2.LOW_CMD)
-        self._writer: DataWriter[Any] | None = None
+        self._writer: RecordWriter | None = None
         self._held: go2.Record | None = None  # the newest command; None: send nothing
         self._held_s = self._sent_s = 0.0  # time of that command and of the last write
         self._due = self._late = 0  # number of repetitions, and of late ones
@@ -46,7 +43,7 @@ class CommandSender:
         """Create the writer, which sends nothing yet."""
         self._due = self._late = 0
         if self._writer is None:
-            self._writer = self._bus.writer(COMMAND, self._sample)
+            self._writer = self._bus.writer(COMMAND, go2.LOW_CMD)
             self._repeater.start()
 
     def send(self, command: JointCommand) -> None:
@@ -125,7 +122,7 @@ class CommandSender:
 
     def _empty(self) -> go2.Record:
         """A command in servo mode without targets and gains."""
-        record = self._codec.new()
+        record = go2.LOW_CMD.new()
         record["head"], record["level_flag"] = go2.HEAD, go2.LOW_LEVEL
         motors = record["motor_cmd"]
         motors["mode"], motors["q"], motors["dq"] = go2.SERVO, go2.NO_POSITION, go2.NO_SPEED
@@ -135,7 +132,7 @@ class CommandSender:
         assert self._writer is not None
         record["crc"] = go2.checksum(record)
         try:
-            self._writer.write(self._sample(record))
+            self._writer.write(record)
         except DDSException as error:
             reason = " ".join(str(error).split())
             raise UserError(f"a command on {COMMAND} could not be sent: {reason}") from error

@@ -14,14 +14,13 @@ from threading import Event
 from typing import Any
 
 from cyclonedds.core import DDSException
-from cyclonedds.idl import make_idl_struct, types
 
 from pixelgait.robot.control.gait import lying_pose
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.spec import Array, RobotSpec
 from pixelgait.robot.unitree.dds import Bus
+from pixelgait.robot.unitree.messages import BYTES, TEXT, Message
 
-MODULE = "unitree_api.msg.dds_"
 SWITCHER, SPORT = "motion_switcher", "sport"
 CHECK_MODE, SELECT_MODE, RELEASE_MODE = 1001, 1002, 1003
 STAND_DOWN = 1005  # of sport, the robot's own program
@@ -42,22 +41,24 @@ SWITCHER_S = 3.0
 SETTLE_S = 0.5  # from folded legs to the ground; assumption
 
 
-def _struct(name: str, **fields: Any) -> Any:
-    return make_idl_struct(name, f"{MODULE}.{name}", fields)
-
-
-RequestIdentity = _struct("RequestIdentity_", id=types.int64, api_id=types.int64)
-RequestLease = _struct("RequestLease_", id=types.int64)
-RequestPolicy = _struct("RequestPolicy_", priority=types.int32, noreply=bool)
-RequestHeader = _struct(
-    "RequestHeader_", identity=RequestIdentity, lease=RequestLease, policy=RequestPolicy
+# Without the IDL's nested structs (header, identity, lease, policy, status): their members are the
+# same on the wire. The parameter of a request and the data of a response are JSON.
+REQUEST = Message(
+    "unitree_api::msg::dds_::Request_",
+    (
+        ("id", "i8", 1),
+        ("api", "i8", 1),
+        ("lease", "i8", 1),
+        ("priority", "i4", 1),
+        ("no_reply", "u1", 1),
+        ("parameter", TEXT, 1),
+        ("binary", BYTES, 1),
+    ),
 )
-BYTES: Any = types.sequence
-# The parameter of a request and the data of a response are JSON.
-Request = _struct("Request_", header=RequestHeader, parameter=str, binary=BYTES[types.byte])
-ResponseStatus = _struct("ResponseStatus_", code=types.int32)
-ResponseHeader = _struct("ResponseHeader_", identity=RequestIdentity, status=ResponseStatus)
-Response = _struct("Response_", header=ResponseHeader, data=str, binary=BYTES[types.byte])
+RESPONSE = Message(
+    "unitree_api::msg::dds_::Response_",
+    (("id", "i8", 1), ("api", "i8", 1), ("code", "i4", 1), ("data", TEXT, 1), ("binary", BYTES, 1)),
+)
 
 
 def topics(service: str) -> tuple[str, str]:
@@ -79,8 +80,8 @@ class Client:
     def __init__(self, bus: Bus, service: str) -> None:
         requests, responses = topics(service)
         self.service, self._bus = service, bus
-        self._requests = bus.writer(requests, Request)
-        self._responses = bus.reader(responses, Response)
+        self._requests = bus.writer(requests, REQUEST)
+        self._responses = bus.reader(responses, RESPONSE)
 
     def answers(self, timeout_s: float, stop: Event) -> bool:
         """Whether the service is there, within this time [s]."""
@@ -121,22 +122,20 @@ class Client:
         self, api: int, timeout_s: float, stop: Event, again: bool, parameters: dict[str, Any]
     ) -> str:
         self._responses.take(N=100)  # drop late answers to earlier requests
-        number = time.monotonic_ns()
-        head = RequestHeader(RequestIdentity(number, api), RequestLease(0), RequestPolicy(0, False))
-        request = Request(head, json.dumps(parameters) if parameters else "", [])
+        request, number = REQUEST.new(), time.monotonic_ns()
+        request["id"], request["api"] = number, api
+        parameter = json.dumps(parameters) if parameters else ""
         deadline, sent_s = time.monotonic() + timeout_s, -math.inf
         while (now_s := time.monotonic()) < deadline:
             if now_s - sent_s >= (AGAIN_S if again else math.inf):
-                self._requests.write(request)
+                self._requests.write(request, parameter=parameter)
                 sent_s = now_s
             for answer in self._responses.take(N=100):
-                header = getattr(answer, "header", None)
-                if header is None or header.identity.id != number:
+                if answer.record["id"] != number:
                     continue
-                if header.status.code:
-                    text = f"{self.service}: call {api} failed, {header.status.code}"
-                    raise RefusalError(text, header.status.code)
-                return str(answer.data)
+                if code := int(answer.record["code"]):
+                    raise RefusalError(f"{self.service}: call {api} failed, {code}", code)
+                return answer.texts["data"]
             if stop.wait(0.005):
                 raise UserError(f"{self.service}: stopped before it answered call {api}")
         raise UserError(f"{self.service}: no answer to call {api} for {timeout_s:.0f} s")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import timeit
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,8 +15,6 @@ from pixelgait.robot.runtime.latency import machine
 from pixelgait.robot.spec import A1, find_robot
 from pixelgait.sim.engines.registry import BODIES
 from pixelgait.sim.scenes.registry import make_scene
-
-PAIRS = 2000  # of DDS messages in a round
 
 
 @dataclass(frozen=True)
@@ -74,7 +71,6 @@ def print_report(config: BenchmarkConfig) -> None:
     for robots, row in figures["many"].items():
         rates = f"{row['vector_steps_per_s']:10.0f}{row['native_steps_per_s']:10.0f}"
         print(f"  {robots:<21}{rates}{row['vector_ratio']:10.2f}")
-    print(f"Go2's DDS     {figures['go2_pair_us']:8.1f} us for a state and a command")
     for scene, rows in figures["cameras"].items():
         print(f"\n{scene}, {config.camera_size} x {config.camera_size}   frames/s   ratio   agree")
         for name, row in rows.items():
@@ -112,7 +108,7 @@ def _print_rollouts(rollouts: dict[str, dict[str, Any]]) -> None:
 
 
 def benchmark(config: BenchmarkConfig) -> dict[str, Any]:
-    """Figures of `vector_rates` and `wire_costs`.
+    """Figures of `vector_rates`.
 
     For each simulator also those of `rollout_rates`, for each number of robots at once those of
     `batch_rates` and `many_rates`, for each scene those of `camera_rates`,
@@ -141,7 +137,6 @@ def benchmark(config: BenchmarkConfig) -> dict[str, Any]:
             str(robots): many_rates(spec, robots, config.steps, config.rounds, config.seed)
             for robots in config.at_once
         },
-        **wire_costs(),
         "cameras": {
             name: camera_rates(spec, scene, config.camera_size, config.seed)
             for name, scene in scenes.items()
@@ -152,22 +147,6 @@ def benchmark(config: BenchmarkConfig) -> dict[str, Any]:
         },
         "machine": machine(),
     }
-
-
-def wire_costs() -> dict[str, float]:
-    """Time [us] to decode and check a state and encode a command of a Go2, of the fastest round."""
-    from pixelgait.robot.unitree.messages import LOW_CMD, LOW_STATE, Codec, checksum
-
-    states, commands = Codec(LOW_STATE), Codec(LOW_CMD)
-    data, command = states.encode(states.new()), commands.new()
-
-    def pair() -> None:
-        checksum(states.decode(data))
-        command["crc"] = checksum(command)
-        commands.encode(command)
-
-    seconds = min(timeit.repeat(pair, number=PAIRS, repeat=5))
-    return {"go2_pair_us": 1e6 * seconds / PAIRS}
 
 
 if __name__ == "__main__":

@@ -17,20 +17,18 @@ from pixelgait.robot.interface import DRIVER_TIMEOUT_S, JointCommand, Reading
 from pixelgait.robot.rotation import heading, roll_pitch, to_base_frame
 from pixelgait.robot.spec import RobotSpec
 from pixelgait.robot.unitree import messages as go2
-from pixelgait.robot.unitree.dds import Bus, newest, sample_type
+from pixelgait.robot.unitree.dds import Bus, newest
 from pixelgait.robot.unitree.driver import STATE, raw_s
 from pixelgait.robot.unitree.sender import COMMAND
 from pixelgait.robot.unitree.services import (
     CHECK_MODE,
     RELEASE_MODE,
+    REQUEST,
+    RESPONSE,
     SELECT_MODE,
     SPORT,
     STAND_DOWN,
     SWITCHER,
-    Request,
-    Response,
-    ResponseHeader,
-    ResponseStatus,
     topics,
 )
 from pixelgait.sim.body.interface import PHYSICS_DT_S
@@ -54,12 +52,10 @@ class Go2Wire:
 
     def __init__(self, bus: Bus, spec: RobotSpec) -> None:
         self._bus, self._spec = bus, spec
-        self._states, self._commands = sample_type(go2.LOW_STATE), sample_type(go2.LOW_CMD)
-        self._codec = go2.Codec(go2.LOW_STATE)
-        self._writer = self._bus.writer(STATE, self._states)
-        self._reader = self._bus.reader(COMMAND, self._commands)
+        self._writer = self._bus.writer(STATE, go2.LOW_STATE)
+        self._reader = self._bus.reader(COMMAND, go2.LOW_CMD)
         self._services = {
-            name: (self._bus.reader(asked, Request), self._bus.writer(answered, Response))
+            name: (self._bus.reader(asked, REQUEST), self._bus.writer(answered, RESPONSE))
             for name in self.services
             for asked, answered in (topics(name),)
         }
@@ -96,7 +92,7 @@ class Go2Wire:
         """Publish after a physics step; joints and IMU are lost together, being one message."""
         if "joints" in lost or "imu" in lost:
             return
-        record = self._codec.new()
+        record = go2.LOW_STATE.new()
         record["head"], record["level_flag"] = go2.HEAD, go2.LOW_LEVEL
         imu = record["imu_state"]
         orientation = x, y, z, w = reading.orientation.tolist()
@@ -112,7 +108,7 @@ class Go2Wire:
 
     def _write(self, record: go2.Record) -> None:
         record["crc"] = go2.checksum(record)
-        self._writer.write(self._states(record))
+        self._writer.write(record)
 
     def _lie_down(self) -> JointCommand:
         """A motion to the lying pose, which is then held, as by the robot's own program."""
@@ -125,11 +121,10 @@ class Go2Wire:
         """Answer requests to the motion switcher and the sport service."""
         for service, (requests, responses) in self._services.items():
             for request in requests.take(N=10):
-                if (header := getattr(request, "header", None)) is None:
-                    continue
-                code, data = self._answer(service, header.identity.api_id, request.parameter)
-                status = ResponseHeader(header.identity, ResponseStatus(code))
-                responses.write(Response(status, json.dumps(data), []))
+                api, answer = int(request.record["api"]), RESPONSE.new()
+                answer["code"], data = self._answer(service, api, request.texts["parameter"])
+                answer["id"], answer["api"] = request.record["id"], api
+                responses.write(answer, data=json.dumps(data))
 
     def _answer(self, service: str, api: int, parameter: str) -> tuple[int, dict[str, Any]]:
         if service == SPORT:
@@ -151,7 +146,7 @@ class Go2Wire:
     def _assign_motors(self, program: str) -> None:
         """Assign the motors to a program, or to none (""); only that program has a writer."""
         self.program = program
-        self._own = self._bus.writer(COMMAND, self._commands) if program else None
+        self._own = self._bus.writer(COMMAND, go2.LOW_CMD) if program else None
 
     def _move(self, api: int) -> int:
         """Code of the sport service, which can only lie down."""

@@ -40,13 +40,13 @@ DECIMALS = 6  # of an angle as float32
 MEDDLE = """
 import sys, time
 from pixelgait.robot.ros.address import parse_link
-from pixelgait.robot.unitree.dds import Bus, sample_type
+from pixelgait.robot.unitree.dds import Bus
 from pixelgait.robot.unitree import messages as go2
-bus, kind = Bus(parse_link(sys.argv[1])), sample_type(go2.LOW_CMD)
-writer = bus.writer("rt/lowcmd", kind)
+bus = Bus(parse_link(sys.argv[1]))
+writer = bus.writer("rt/lowcmd", go2.LOW_CMD)
 while True:
     time.sleep(float(sys.argv[2]))
-    writer.write(kind(go2.Codec(go2.LOW_CMD).new()))
+    writer.write(go2.LOW_CMD.new())
 """
 # As unitree_mujoco: without services. Its C++ bridge (cpp) has simulated time as tick; its Python
 # bridge (python) neither tick nor checksum. Neither reports a battery.
@@ -66,7 +66,7 @@ class Bridge(standin.Go2Wire):
         record["motor_state"]["temperature"] = 0
         record["tick"] = self._steps * 2 if bridge == "cpp" else 0
         record["crc"] = go2.checksum(record) if bridge == "cpp" else 0
-        self._writer.write(self._states(record))
+        self._writer.write(record)
 
 standin.Go2Wire = Bridge
 node.main()
@@ -100,7 +100,7 @@ class Bent(standin.Go2Wire):
         if self.nan:
             record["motor_state"]["q"][1] = float("nan")
         record["crc"] = go2.checksum(record) ^ self.damage
-        self._writer.write(self._states(record))
+        self._writer.write(record)
 
 def read_input():
     for line in sys.stdin:
@@ -124,7 +124,7 @@ class BusMonitor(CommandMonitor):
     def __init__(self, link: str, joints: int) -> None:
         from cyclonedds.core import Policy, Qos
 
-        from pixelgait.robot.unitree.dds import Bus, sample_type
+        from pixelgait.robot.unitree.dds import Bus
         from pixelgait.robot.unitree.sender import COMMAND
 
         super().__init__()
@@ -133,7 +133,7 @@ class BusMonitor(CommandMonitor):
         self._joints = joints
         self._bus = Bus(parse_link(link))  # type: ignore[arg-type]
         kept = Qos(Policy.History.KeepLast(KEPT))
-        self._reader = self._bus.reader(COMMAND, sample_type(go2.LOW_CMD), kept)
+        self._reader = self._bus.reader(COMMAND, go2.LOW_CMD, kept)
         self.listen()
 
     def close(self) -> None:
@@ -142,8 +142,8 @@ class BusMonitor(CommandMonitor):
 
     def receive(self) -> None:
         for sample in self._reader.take(N=KEPT):
-            if hasattr(sample, "record") and tuple(sample.record["head"]) == go2.HEAD:
-                self._receive(sample.record, sample.sample_info.source_timestamp / 1e9)
+            if tuple(sample.record["head"]) == go2.HEAD:
+                self._receive(sample.record, sample.sent_s)
 
     def _receive(self, record: go2.Record, sent_s: float) -> None:
         whole = record["level_flag"] == go2.LOW_LEVEL and record["crc"] == go2.checksum(record)

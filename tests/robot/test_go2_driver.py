@@ -22,6 +22,7 @@ from pixelgait.robot.unitree import driver as driver_module
 from pixelgait.robot.unitree import messages as go2
 from pixelgait.robot.unitree import sender, services
 from pixelgait.robot.unitree.address import Go2
+from pixelgait.robot.unitree.dds import Sample
 from pixelgait.robot.unitree.driver import Go2Driver
 from pixelgait.robot.unitree.remote import Remote
 from pixelgait.robot.unitree.services import MotorHandover
@@ -52,12 +53,12 @@ class FakeBus:
     def writers(self, _: Any) -> list[str]:
         return self.others
 
-    def write(self, sample: Any) -> None:
+    def write(self, record: Any) -> None:
         repeated = threading.current_thread().name == "lowcmd"
         if self.fails and (repeated or not self.repeated_alone):
             self.fails -= 1
             raise DDSException(DDSException.DDS_RETCODE_TIMEOUT, "again\nand again")
-        self.sent.append((time.monotonic(), bool(sample.record["motor_cmd"]["kp"].any())))
+        self.sent.append((time.monotonic(), bool(record["motor_cmd"]["kp"].any())))
 
     def close(self) -> None:
         self.ended.append("bus closed")
@@ -99,6 +100,12 @@ def wait_for(condition: Callable[[], object]) -> None:
         time.sleep(0.002)
 
 
+def answer(request: Any, code: int, data: str) -> Sample:
+    record = services.RESPONSE.new()
+    record["id"], record["api"], record["code"] = request["id"], request["api"], code
+    return Sample(record, {"data": data}, 0.0)
+
+
 class AnsweringBus:
     """A service that accepts every request and answers `data`."""
 
@@ -111,17 +118,15 @@ class AnsweringBus:
     def writer(self, *_: Any) -> AnsweringBus:
         return self
 
-    def write(self, request: Any) -> None:
-        self.asked.append(request.header.identity)
+    def write(self, request: Any, **_: str) -> None:
+        self.asked.append(request)
 
     def reader(self, *_: Any) -> AnsweringBus:
         return self
 
     def take(self, **_: Any) -> list[Any]:
         asked, self.asked = self.asked, []
-        done = services.ResponseStatus(0)
-        heads = [services.ResponseHeader(identity, done) for identity in asked]
-        return [services.Response(head, self.data, []) for head in heads]
+        return [answer(request, 0, self.data) for request in asked]
 
 
 @pytest.mark.parametrize("data", ["", "ok", "null", "7", "[]", '"ai"'])
@@ -214,7 +219,7 @@ class HeardRobot:
         self.rate = rate
         self.stopped_s = 0.0  # so long the robot's own clock stood still
         self.oldest_s = 0.0  # the greatest age that there was
-        self._state = go2.Codec(go2.LOW_STATE).new()
+        self._state = go2.LOW_STATE.new()
         monkeypatch.setattr(driver_module, "newest", lambda _: self._state)
         fake = SimpleNamespace(monotonic=lambda: 900.0 + self.rate * self.true_s)
         monkeypatch.setattr(driver_module, "time", fake)
@@ -325,27 +330,26 @@ class SwitcherBus(AnsweringBus):
         self.angles = GO2.default_pose_rad
         self.obeys = True  # whether the program lies down
 
-    def write(self, request: Any) -> None:
+    def write(self, request: Any, **_: str) -> None:
         super().write(request)
-        self.told.append(request.header.identity.api_id)
+        self.told.append(int(request["api"]))
 
     def take(self, **_: Any) -> list[Any]:
         asked, self.asked = self.asked, []
         answers = []
-        for identity in asked:
+        for request in asked:
             code = 0
-            if identity.api_id == services.RELEASE_MODE:
+            if request["api"] == services.RELEASE_MODE:
                 code = services.BUSY if self.busy else 0
                 self.busy = max(0, self.busy - 1)
                 self.program = "normal" if code else ""
                 if self.lost:
                     continue
-            if identity.api_id == services.STAND_DOWN and self.obeys:
+            if request["api"] == services.STAND_DOWN and self.obeys:
                 self.angles = lying_pose(GO2)
-            if identity.api_id == services.SELECT_MODE and self.program:
+            if request["api"] == services.SELECT_MODE and self.program:
                 code = services.THERE_ALREADY
-            head = services.ResponseHeader(identity, services.ResponseStatus(code))
-            answers.append(services.Response(head, f'{{"name": "{self.program}"}}', []))
+            answers.append(answer(request, code, f'{{"name": "{self.program}"}}'))
         return answers
 
 
@@ -504,7 +508,7 @@ def test_a_restarted_robot_is_not_commanded(
     driver.send(STIFF)
     for tick in (800_000, 800_010, 5000):
         assert driver.conflicting_publisher(commanding=True) is None
-        state = go2.Codec(go2.LOW_STATE).new()
+        state = go2.LOW_STATE.new()
         state["tick"] = tick
         state["crc"] = go2.checksum(state)
         monkeypatch.setattr(driver_module, "newest", lambda _, state=state: state)

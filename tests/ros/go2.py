@@ -17,15 +17,15 @@ DOMAINS = itertools.cycle(range(103 + WORKER % 4, 151, 4))
 LISTEN = """
 import sys, threading, time
 from pixelgait.robot.ros.address import parse_link
-from pixelgait.robot.unitree.dds import Bus, sample_type
+from pixelgait.robot.unitree.dds import Bus
 from pixelgait.robot.unitree import messages as go2
 bus = Bus(parse_link(sys.argv[1]))
-reader = bus.reader("rt/lowcmd", sample_type(go2.LOW_CMD))
+reader = bus.reader("rt/lowcmd", go2.LOW_CMD)
 print("listening", flush=True)
 told, heard, first_s = threading.Event(), [], 0.0
 threading.Thread(target=lambda: (sys.stdin.readline(), told.set()), daemon=True).start()
 while not told.is_set():
-    new = [each.record for each in reader.take(N=16) if hasattr(each, "record")]
+    new = [each.record for each in reader.take(N=16)]
     first_s = first_s or (time.monotonic() if new else 0.0)
     heard += new
     time.sleep(0.0005)
