@@ -34,7 +34,7 @@ LAYERS = (
         "robot.ros.commands",
         "robot.ros.links",
     ),
-    ("robot.ros.monitoring", "robot.viewing"),
+    ("robot.ros.monitoring", "robot.viewing", "robot.direct"),
     ("robot.ros", "sim.body", "sim.scenes"),
     ("policies", "sim.engines"),
     ("sim.tasks", "sim.workers"),

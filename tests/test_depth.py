@@ -21,7 +21,7 @@ from pixelgait.policies.training.rollouts import RolloutWorker
 from pixelgait.robot.bundle import BundleError, load_bundle
 from pixelgait.robot.control.observation import DEPTH_RANGE_M, depth_bytes, fill_holes
 from pixelgait.robot.errors import UserError
-from pixelgait.robot.ros.links.ros_camera import depth_frame, rgb_frame
+from pixelgait.robot.runtime.camera_images import depth_frame, rgb_frame
 from pixelgait.sim.body.randomisation import Sample
 from pixelgait.sim.body.sensors import captured
 from tests.conftest import Command

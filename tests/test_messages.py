@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parent.parent
 ROBOT = ROOT / "robot"
 VIEWER = ("view", "listener")  # another command's
 REPORTS = ("latency",)  # tables, not messages
-FOLDERS = ("control", "mapping", "safety", "runtime", "bundle", "cli", "unitree")
+FOLDERS = ("control", "mapping", "safety", "runtime", "bundle", "cli", "unitree", "direct")
 FILES = [
     *(path for path in sorted((ROBOT / "ros").rglob("*.py")) if path.stem not in VIEWER),
     *(
@@ -28,7 +28,6 @@ FILES = [
 # Descriptions of parameters, what contracts say, XML; what only a programming error would say, or
 # training.
 OTHER = (
-    "of XCDR1",
     "[s].",
     "SI, radians",
     "xyzw, base in world",

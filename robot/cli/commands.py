@@ -16,6 +16,7 @@ COMMANDS = {
     "pixelgait-profile": ("pixelgait.robot.profiling.profile_bundle", ""),
     "pixelgait-encoders": ("pixelgait.export.encoder_profile.command", "train"),
     "pixelgait-run": ("pixelgait.robot.ros.run", "ros"),
+    "pixelgait-order": ("pixelgait.robot.direct.orders", ""),
     "pixelgait-replay": ("pixelgait.robot.viewing.replay_command", "record"),
     "pixelgait-view": ("pixelgait.robot.ros.view", "view"),
     "pixelgait-house": ("pixelgait.sim.scenes.houses.house_from_mesh", "sim"),

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import multiprocessing
 import os
 import shutil
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from multiprocessing import forkserver, resource_tracker
@@ -18,10 +20,47 @@ from typing import Any
 
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)  # they end a process
 PR_SET_PDEATHSIG = 1  # linux/prctl.h: the signal to get when the parent dies
+POLL_S = 0.02  # between two looks whether a signal has arrived; assumption
 LAST_BREATH_S = 1.0  # by then an ending parent has closed all its pipes
 
 
 THREADS = "OMP_NUM_THREADS"
+
+
+class Stop(threading.Event):
+    """An event that a signal handler may set in the thread that waits for it.
+
+    The lock of a threading.Event is not reentrant: a handler that interrupts `wait` in its own
+    thread would deadlock. So this is a flag, which `wait` polls.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._set = False
+
+    def set(self) -> None:
+        self._set = True
+
+    def clear(self) -> None:
+        self._set = False
+
+    def is_set(self) -> bool:
+        return self._set
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait for at most so long [s]; returns whether the event is set."""
+        end_s = math.inf if timeout is None else time.monotonic() + timeout
+        while not self._set and (left_s := end_s - time.monotonic()) > 0.0:
+            time.sleep(min(left_s, POLL_S))
+        return self._set
+
+
+def stopped_by_signals() -> Stop:
+    """An event that signals set which otherwise end a process."""
+    stop = Stop()
+    for number in ENDING:
+        signal.signal(number, lambda *_: stop.set())
+    return stop
 
 
 def start_fork_server(module: str) -> None:

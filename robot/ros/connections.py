@@ -17,8 +17,7 @@ from pixelgait.robot.ros.common import ros2
 from pixelgait.robot.ros.common.static_transforms import StaticTransforms
 from pixelgait.robot.ros.common.topic_names import ODOMETRY, TOPICS
 from pixelgait.robot.ros.links.battery import BatteryPublisher
-from pixelgait.robot.ros.links.camera import CameraTopics
-from pixelgait.robot.ros.links.link import Driver, RosLink
+from pixelgait.robot.ros.links.camera import camera_messages
 from pixelgait.robot.ros.links.map_topics import MapPublishers, MapTopics
 from pixelgait.robot.ros.links.topic_driver import CommandTopic, TopicDriver
 from pixelgait.robot.ros.monitoring.camera_checks import CameraInfoCheck, CameraMountCheck
@@ -29,7 +28,9 @@ from pixelgait.robot.ros.parameters import (
     NodeOptions,
     Parameters,
 )
+from pixelgait.robot.runtime.camera import Camera
 from pixelgait.robot.runtime.power import PowerWatch
+from pixelgait.robot.runtime.robot_link import Driver, RobotLink
 from pixelgait.robot.runtime.state_machine import Operator
 from pixelgait.robot.spec import Array
 from pixelgait.robot.unitree.address import Go2
@@ -67,14 +68,14 @@ class Connections:
         driver: Driver | None = None
         try:
             driver = _driver(options.address, node, sensors, bundle, services.operator)
-            camera = None if piloted else CameraTopics(sensors, bundle.image_shape, bundle.spec)
+            camera = None if piloted else _camera(sensors, bundle)
         except BaseException:
             if driver is not None:
                 driver.close()
             sensors.destroy_node()
             raise
         shadow = CommandTopic(node, bundle.spec, ros2.SHADOW_COMMAND) if dry_run else None
-        self.link = RosLink(node, driver, camera, shadow)
+        self.link = RobotLink(partial(ros2.now_s, node), driver, camera, shadow)
         self.link.also_take.append(services.take_stop)
         self._operator = services.operator
         self.power = PowerWatch(services.operator, driver.power, lambda: parameters.checks_power)
@@ -93,7 +94,7 @@ class Connections:
             self._map_publishers = MapPublishers(node)
         self.pilot: VelocityCommands | None = None
         self.goal: GoalCommand | None = None
-        self._camera: tuple[CameraTopics, CameraInfoCheck, CameraMountCheck] | None = None
+        self._camera: tuple[Camera, CameraInfoCheck, CameraMountCheck] | None = None
         if camera is not None:
             mount = bundle.spec.camera
             lens_check = CameraInfoCheck(sensors, camera.sensors, bundle.image_shape, mount)
@@ -211,6 +212,10 @@ class Connections:
         self.link.close()
 
 
+def _camera(node: Any, bundle: Bundle) -> Camera:
+    return Camera(camera_messages(node, bundle.image_shape), bundle.image_shape, bundle.spec)
+
+
 def _driver(
     address: Address, node: Any, sensor_node: Any, bundle: Bundle, operator: Operator
 ) -> Driver:
@@ -220,7 +225,9 @@ def _driver(
         UserError: the robot cannot be reached.
     """
     if isinstance(address, Go2):
-        return _go2(address, node, bundle, operator)
+        from pixelgait.robot.unitree.driver import connected
+
+        return connected(address, bundle.spec, bundle.legs, operator, partial(ros2.now_s, node))
     if isinstance(address, Ros2Control):
         from pixelgait.robot.ros.links.ros2_control import Ros2ControlDriver, kind_of
 
@@ -229,28 +236,6 @@ def _driver(
             node, sensor_node, bundle.spec, address.controller, kind, bundle.legs
         )
     return TopicDriver(node, sensor_node, bundle.spec, bundle.legs)
-
-
-def _go2(address: Go2, node: Any, bundle: Bundle, operator: Operator) -> Driver:
-    """The driver of a Go2, whose remote control is an operator, too."""
-    from pixelgait.robot.unitree import remote as go2
-    from pixelgait.robot.unitree.dds import Bus
-    from pixelgait.robot.unitree.driver import Go2Driver
-
-    commands = {
-        go2.STOP: lambda: operator.emergency_stop("remote control"),
-        go2.ARM: operator.arm,
-        go2.STAND_UP: operator.stand_up,
-        go2.WALK: operator.walk,
-        go2.LIE_DOWN: operator.lie_down,
-    }
-    bus = Bus(address)
-    try:
-        remote = go2.Remote(commands, operator.steer, bundle.legs.command)
-        return Go2Driver(bus, bundle.spec, partial(ros2.now_s, node), remote)
-    except BaseException:  # a process can open a domain only once
-        bus.close()
-        raise
 
 
 class OtherNodes:

@@ -21,8 +21,8 @@ from pixelgait.robot.errors import UserError
 from pixelgait.robot.mapping.picture import OBSTACLE, UNSEEN
 from pixelgait.robot.ros.common import ros2, topic_names
 from pixelgait.robot.ros.common.topic_names import NODE
-from pixelgait.robot.ros.links.ros_camera import RosCamera, rgb_frame
 from pixelgait.robot.ros.monitoring import diagnostics
+from pixelgait.robot.runtime.camera_images import CameraImages, rgb_frame
 from pixelgait.robot.spec import A1
 from pixelgait.robot.viewing import entries as view
 
@@ -67,7 +67,7 @@ class Listener:
     ) -> None:
         self._write = write
         self._spec = A1 if bundle is None else bundle.spec
-        self._camera = RosCamera(PLAIN_SHAPE if bundle is None else bundle.image_shape)
+        self._camera = CameraImages(PLAIN_SHAPE if bundle is None else bundle.image_shape)
         self._drawn_s = self._pictured_s = -math.inf  # monotonic
         self._levels: dict[str, bytes] = {}  # by name of the status
         self._problems: dict[str, str] = {}  # by topic, reported last

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 
 from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
 
@@ -20,8 +21,6 @@ from pixelgait.robot.ros.monitoring.status_topics import (
     DecisionTopic,
     LatencyTopic,
     StatusTopics,
-    busy_computer,
-    report,
 )
 from pixelgait.robot.ros.parameters import DRIVER_TIMEOUT, NodeOptions, Parameters
 from pixelgait.robot.runtime.control_loop import (
@@ -32,11 +31,11 @@ from pixelgait.robot.runtime.control_loop import (
 )
 from pixelgait.robot.runtime.latency import LatencyProfiler
 from pixelgait.robot.runtime.realtime import freeze_collector, shorten_switch_interval
+from pixelgait.robot.runtime.report import cause_of, report
 from pixelgait.robot.runtime.state_machine import Operator, RobotState
 
 DISCOVERY_S = 3.0  # until all earlier nodes are discovered; up to 2.6 s were measured
 WATCH_PERIOD_S = 0.1
-SILENT = " is silent for "  # in the supervisor's fault
 STANDING = (RobotState.READY, RobotState.WALKING)
 
 
@@ -109,15 +108,11 @@ class ControllerNode(LifecycleNode):
             return
         loop.stop()
         self._status.end(loop)
-        self.fault = loop.fault
+        conflict: Callable[[], str | None] = lambda: None  # noqa: E731
         if self.connections is not None:
             self.connections.link.settle()  # first of all: it lets the robot down
-        if SILENT in (loop.fault or "") and (busy := busy_computer(loop.steps, loop.misses)):
-            self.fault = f"{loop.fault}; {busy}"
-        if self.connections is not None:
-            other = self.connections.conflict() if loop.fault else None
-            if other and other != loop.fault:  # the fault may be a consequence of the conflict
-                self.fault = f"{self.fault}; {other}"
+            conflict = self.connections.conflict
+        self.fault = cause_of(loop, conflict)
         if self.fault:
             self.get_logger().error(self.fault)
         if loop.profiler.ticks and loop.walking_since is not None:

@@ -23,7 +23,7 @@ from pixelgait.robot.ros.address import Address, Topics
 from pixelgait.robot.ros.common import ros2
 from pixelgait.robot.ros.common.distributions import after_parameters_are_set
 from pixelgait.robot.ros.common.topic_names import CAMERA_TOPICS
-from pixelgait.robot.ros.links.camera import PAIR
+from pixelgait.robot.runtime.camera import PAIR
 from pixelgait.robot.safety.supervisor import CAMERA, SensorTimeouts, sensor_timeouts_of
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""pixelgait-run: the controller as a managed (lifecycle) ROS 2 node."""
+"""pixelgait-run: the controller as a managed (lifecycle) ROS 2 node, or without ROS 2."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ import tyro
 from pixelgait.robot.bundle import find_bundle
 from pixelgait.robot.cli.options import Range, parse
 from pixelgait.robot.cli.provenance import settings
+from pixelgait.robot.direct.orders import PORT, Port
 from pixelgait.robot.errors import UserError, run_command
 from pixelgait.robot.files import require_writable
 from pixelgait.robot.recording.recorder import Recorder, require_recordable
@@ -23,12 +24,13 @@ from pixelgait.robot.ros.address import parse_link
 from pixelgait.robot.runtime.realtime import Terminal, lock_memory, pin, request_priority
 from pixelgait.robot.unitree.address import Go2
 
+ROS = "ros"  # of --camera
 ANSWER_S = 0.5  # for the response to a shutdown transition to arrive before the node is gone
 
 
 @dataclass(frozen=True)
 class RunConfig:
-    """Run a policy bundle on a robot, as a managed ROS 2 node.
+    """Run a policy bundle on a robot, as a managed ROS 2 node, or with --camera without ROS 2.
 
     Subscribes joint_states, imu/data and, as the policy needs, camera/color/image_raw,
     camera/depth/image_rect_raw or both; publishes joint_command (and attention, the image with the
@@ -50,8 +52,17 @@ class RunConfig:
     link: str = "ros"
     """How to reach the robot: ros, topics; ros2-control, its forward_position_controller, or
     ros2-control:CONTROLLER; joint-trajectory, likewise by its joint_trajectory_controller; or
-    go2:INTERFACE, a Unitree Go2's own DDS, as in go2:eth0 (go2:lo is a simulated one). Camera
-    images arrive on ROS 2 topics with every link."""
+    go2:INTERFACE, a Unitree Go2's own DDS, as in go2:eth0 (go2:lo is a simulated one)."""
+    camera: str = ROS
+    """Source of images: ros, topics. With any other one the run needs no ROS 2, over a Go2's own
+    DDS: realsense or realsense:SERIAL, by pyrealsense2; simulated or simulated:DOMAIN, that of
+    pixelgait-sim; none, for a walk by the remote's sticks. Orders are then given by pixelgait-order
+    and the remote, an emergency stop also by SIGUSR1."""
+    orders: Port = PORT
+    """Without ROS 2: port for pixelgait-order, on this computer alone."""
+    timeouts: tuple[str, ...] = ()
+    """Without ROS 2: ages [s] at which a sensor is ageing, stale and dead, by default the
+    contract's, as in lowstate=0.05/0.1/0.2."""
     pilot: Literal["bundle", "policy", "cmd_vel"] = "bundle"
     """Source of the velocity command: the policy's high level, or cmd_vel. By default the high
     level, if the bundle has a trained one."""
@@ -87,6 +98,8 @@ def run(config: RunConfig) -> None:
             is given for a real robot, or the controller stopped with a fault.
     """
     warnings = []
+    if config.camera != ROS:
+        require_without_ros(config)
     if config.duration and not config.autostart:
         raise UserError("--duration has no effect with --no-autostart")
     if needs_dry_run(config):
@@ -98,8 +111,6 @@ def run(config: RunConfig) -> None:
             require_writable(config.out / name)
     if config.record is not None:
         require_recordable(config.record)
-    from pixelgait.robot.ros.common import ros2
-
     # Its process comes before this one asks for real-time priority and cores, and has neither.
     recorder = Recorder(config.record) if config.record is not None else None
     granted = [pin(config.cores)] if config.cores else []
@@ -110,7 +121,7 @@ def run(config: RunConfig) -> None:
     # thread until it has got a core.
     terminal = Terminal()
     try:
-        operate(config, recorder, ros2.start(sys.argv), warnings)
+        (operate if config.camera == ROS else operate_without_ros)(config, recorder, warnings)
     finally:
         terminal.close()
         if recorder is not None:
@@ -120,7 +131,6 @@ def run(config: RunConfig) -> None:
             if recorder.written:
                 print(f"wrote {recorder.path}")
                 print(f"next: pixelgait-replay {shlex.quote(str(recorder.path))}", flush=True)
-        ros2.rclpy.utilities.try_shutdown()
 
 
 def needs_dry_run(config: RunConfig) -> bool:
@@ -139,14 +149,59 @@ def needs_dry_run(config: RunConfig) -> bool:
     return address.hardware and not (config.dry_run or config.arm)
 
 
-def operate(
-    config: RunConfig, recorder: Recorder | None, stop: threading.Event, warnings: list[str]
-) -> None:
+def require_without_ros(config: RunConfig) -> None:
+    """Raises UserError if an option needs ROS 2, although the camera does not."""
+    camera = f"--camera {config.camera}"
+    if not isinstance(parse_link(config.link), Go2):
+        raise UserError(f"{camera}: without ROS 2 only a Go2 is reached, --link go2:INTERFACE")
+    needs_ros = {
+        "--goal": config.goal is not None,
+        "--pilot": config.pilot != "bundle",
+        "--no-autostart": not config.autostart,
+    }
+    if given := [option for option, there in needs_ros.items() if there]:
+        raise UserError(f"{camera}: {given[0]} needs ROS 2")
+
+
+def operate_without_ros(config: RunConfig, recorder: Recorder | None, warnings: list[str]) -> None:
+    """Run until it ends; see `direct.run.operate`."""
+    from pixelgait.robot.direct import run as direct
+
+    address = parse_link(config.link)
+    assert isinstance(address, Go2)
+    options = direct.DirectOptions(
+        bundle=config.bundle,
+        address=address,
+        camera=config.camera,
+        out=config.out,
+        auto_arm=config.auto_arm,
+        dry_run=config.dry_run,
+        duration_s=config.duration,
+        port=config.orders,
+        timeouts=config.timeouts,
+        recorder=recorder,
+        settings=settings(config, "out", "record"),
+    )
+    direct.operate(options, warnings)
+
+
+def operate(config: RunConfig, recorder: Recorder | None, warnings: list[str]) -> None:
     """Create the node, log `warnings`, and spin it until it ends.
 
     Raises:
         UserError: a parameter is invalid, or the controller stopped with a fault.
     """
+    from pixelgait.robot.ros.common import ros2
+
+    try:
+        _spin(config, recorder, ros2.start(sys.argv), warnings)
+    finally:
+        ros2.rclpy.utilities.try_shutdown()
+
+
+def _spin(
+    config: RunConfig, recorder: Recorder | None, stop: threading.Event, warnings: list[str]
+) -> None:
     from rclpy.executors import SingleThreadedExecutor
 
     from pixelgait.robot.ros.node import ControllerNode

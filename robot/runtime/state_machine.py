@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 from itertools import count
@@ -101,6 +101,19 @@ class Operator:
             first, self.first = self.first, None
             if first is not None:
                 self.go_to(first)
+
+    def orders(self, source: str) -> dict[str, Callable[[], tuple[bool, str]]]:
+        """Orders by their names; an emergency stop names its source."""
+        return {
+            "arm": self.arm,
+            "disarm": self.disarm,
+            "stand_up": self.stand_up,
+            "walk": self.walk,
+            "lie_down": self.lie_down,
+            "cancel_goal": lambda: self.go_to(None),
+            "emergency_stop": lambda: self.emergency_stop(source),
+            "reset_emergency_stop": self.reset_stop,
+        }
 
     def arm(self) -> tuple[bool, str]:
         """Permit stiff joints; nothing moves yet."""

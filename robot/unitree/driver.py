@@ -12,12 +12,13 @@ from cyclonedds.core import Policy, Qos
 
 from pixelgait.robot.interface import Image, JointCommand, Reading
 from pixelgait.robot.runtime.power import PowerState
+from pixelgait.robot.runtime.state_machine import Operator
 from pixelgait.robot.safety.sensor_age import Freshness
-from pixelgait.robot.spec import Array, RobotSpec
+from pixelgait.robot.spec import Array, Legs, RobotSpec
 from pixelgait.robot.unitree import messages as go2
-from pixelgait.robot.unitree.address import LOOPBACK, SENSOR
+from pixelgait.robot.unitree.address import LOOPBACK, SENSOR, Go2
 from pixelgait.robot.unitree.dds import Bus, newest
-from pixelgait.robot.unitree.remote import Remote
+from pixelgait.robot.unitree.remote import ARM, LIE_DOWN, STAND_UP, STOP, WALK, Remote
 from pixelgait.robot.unitree.sender import COMMAND, CommandSender
 from pixelgait.robot.unitree.services import MotorHandover
 
@@ -288,3 +289,26 @@ class Go2Driver:
     def send(self, command: JointCommand) -> None:
         """Send a command, see `CommandSender.send`; raises a UserError if that fails."""
         self._sender.send(command)
+
+
+def connected(
+    address: Go2, spec: RobotSpec, legs: Legs, operator: Operator, now_s: Callable[[], float]
+) -> Go2Driver:
+    """The driver of a Go2, whose remote control is an operator, too.
+
+    Raises:
+        UserError: the bus cannot be joined.
+    """
+    commands = {
+        STOP: lambda: operator.emergency_stop("remote control"),
+        ARM: operator.arm,
+        STAND_UP: operator.stand_up,
+        WALK: operator.walk,
+        LIE_DOWN: operator.lie_down,
+    }
+    bus = Bus(address)
+    try:
+        return Go2Driver(bus, spec, now_s, Remote(commands, operator.steer, legs.command))
+    except BaseException:  # a process can open a domain only once
+        bus.close()
+        raise

@@ -25,8 +25,8 @@ from pixelgait.robot.errors import UserError
 from pixelgait.robot.interface import CONTROL_DT_S, Reading
 from pixelgait.robot.recording import camera_recordings as recordings
 from pixelgait.robot.recording.camera_recordings import Arrival, CameraRecording
-from pixelgait.robot.ros.links.ros_camera import APART_NS, RosCamera, depth_frame, rgb_frame
 from pixelgait.robot.rotation import heading, upright
+from pixelgait.robot.runtime.camera_images import APART_NS, CameraImages, depth_frame, rgb_frame
 from pixelgait.robot.spec import Array
 from pixelgait.robot.viewing.film import FRAMES_PER_S, Frame
 
@@ -65,7 +65,7 @@ class CameraReplay:
     standing_steps: int = 0
 
     def __post_init__(self) -> None:
-        self._camera = RosCamera(self.bundle.image_shape)
+        self._camera = CameraImages(self.bundle.image_shape)
         self._topic_of = dict(zip(NEEDED[self.bundle.image_shape[2]], self._camera.topics,
                                   strict=True))  # fmt: skip
         self._scheduler = DecisionScheduler(self.bundle.high_level)

@@ -157,6 +157,7 @@ def _serve(
     """Run the robot until SIGINT or SIGTERM; returns it, and the interrupt of a closed window."""
     from pixelgait.robot.ros.common import ros2
     from pixelgait.robot.runtime.realtime import request_priority
+    from pixelgait.sim.ros.camera_memory import CameraWriter
     from pixelgait.sim.ros.simulated_robot import SimulatedRobot
 
     # A window needs the cores for graphics, too.
@@ -165,7 +166,10 @@ def _serve(
     rng = Stream.ODOMETRY.rng(config.seed)
     odometry = DriftingOdometry(config.odom_scale, config.odom_turn, config.odom_noise, rng)
     recorded = config.out is not None or config.video is not None
-    node = SimulatedRobot(body, config.seed, odometry, recorded, wire_on(address))
+    memory = None
+    if isinstance(address, Go2):  # processes without ROS 2 reach it
+        memory = CameraWriter(str(address.domain), *config.image, body.spec.camera)
+    node = SimulatedRobot(body, config.seed, odometry, recorded, wire_on(address), memory)
     if refusal:
         node.get_logger().warning(refusal)
     executor = ros2.rclpy.executors.SingleThreadedExecutor()

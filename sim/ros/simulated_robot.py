@@ -23,6 +23,7 @@ from pixelgait.robot.spec import CameraMount, RobotSpec
 from pixelgait.sim.body.interface import PHYSICS_DT_S, SimulatedBody
 from pixelgait.sim.body.legged_body import standing
 from pixelgait.sim.body.sensors import DriftingOdometry
+from pixelgait.sim.ros.camera_memory import CameraWriter
 from pixelgait.sim.ros.joint_topics import BASE
 
 CAMERA_STEPS = round(1.0 / 30.0 / PHYSICS_DT_S)  # 30 Hz
@@ -45,8 +46,9 @@ class Wire(Protocol):
 class SimulatedRobot(Node):
     """Publishes joints and IMU after every physics step, images at 30 Hz, ground truth at 50 Hz.
 
-    Colour and depth show the same instant; images are rendered only for subscribers. `make_wire`
-    creates the interface of joints, IMU and motors for this node. The PD loop is closed in every
+    Colour and depth show the same instant; images are rendered only for subscribers, and for
+    readers of their `memory`. `make_wire` creates the interface of joints, IMU and motors for this
+    node. The PD loop is closed in every
     physics step, as in a motor driver.
     """
 
@@ -57,11 +59,12 @@ class SimulatedRobot(Node):
         odometry: DriftingOdometry,
         record: bool,
         make_wire: Callable[[Any, RobotSpec], Wire],
+        memory: CameraWriter | None = None,
     ) -> None:
         super().__init__("pixelgait_sim")
         self.body = body
         self.record = record
-        self._wire = make_wire(self, body.spec)
+        self._wire, self._memory = make_wire(self, body.spec), memory
         quality = ros2.DRIVER_QOS
         self._colour = self.create_publisher(ros2.Image, ros2.COLOUR, quality)
         self._depth = self.create_publisher(ros2.Image, ros2.DEPTH, quality)
@@ -88,6 +91,8 @@ class SimulatedRobot(Node):
         self._stop.set()
         self._thread.join()
         self._wire.close()
+        if self._memory is not None:
+            self._memory.close()
 
     def recording(self) -> bytes:
         """Time, base pose and joint angles at 50 Hz, as a numpy archive."""
@@ -139,6 +144,10 @@ class SimulatedRobot(Node):
     def _publish_images(self, now: int, reading: Reading) -> None:
         """Publish images. Camera faults act only if colour alone is subscribed: on the reading."""
         colour, depth = (p.get_subscription_count() > 0 for p in (self._colour, self._depth))
+        if self._memory is not None:
+            depth_read, colour_read = self._memory.wanted()
+            colour, depth = colour or colour_read, depth or depth_read
+        metres = pixels = None
         if depth and colour:
             pixels, metres = self.body.render_both()
         elif depth:
@@ -146,12 +155,15 @@ class SimulatedRobot(Node):
         elif colour:
             image = reading.image()
             pixels, now = image.pixels, now - round((self.body.time_s - image.time_s) * 1e9)
-        if depth:
-            self._depth.publish(ros2.image_message(now, CAMERA_FRAME, metres))
-            self._infos[ros2.DEPTH].publish(self._info(now))
-        if colour:
-            self._colour.publish(ros2.image_message(now, CAMERA_FRAME, pixels))
-            self._infos[ros2.COLOUR].publish(self._info(now))
+        if self._memory is not None and (depth or colour):
+            self._memory.write(now, metres, pixels)
+        for publisher, topic, shown in (
+            (self._depth, ros2.DEPTH, metres),
+            (self._colour, ros2.COLOUR, pixels),
+        ):
+            if shown is not None and publisher.get_subscription_count():
+                publisher.publish(ros2.image_message(now, CAMERA_FRAME, shown))
+                self._infos[topic].publish(self._info(now))
 
 
 def _odometry(

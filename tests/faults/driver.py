@@ -16,8 +16,8 @@ from pixelgait.robot.control.gait import lying_pose
 from pixelgait.robot.interface import DRIVER_TIMEOUT_S
 from pixelgait.robot.ros.common import ros2
 from pixelgait.robot.ros.common.topic_names import ODOMETRY
-from pixelgait.robot.ros.links.ros_camera import camera_topics
 from pixelgait.robot.rotation import turned
+from pixelgait.robot.runtime.camera_images import camera_topics
 from pixelgait.robot.runtime.timing import RateKeeper
 from pixelgait.robot.spec import Array, RobotSpec
 

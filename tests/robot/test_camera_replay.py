@@ -25,8 +25,8 @@ from pixelgait.robot.control.controller import DecisionScheduler, commanded
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.recording.camera_recordings import Topic, choose_topics
 from pixelgait.robot.recording.replay import ReplayConfig
-from pixelgait.robot.ros.links.ros_camera import RosCamera
 from pixelgait.robot.rotation import heading
+from pixelgait.robot.runtime.camera_images import CameraImages
 from pixelgait.robot.spec import A1
 from pixelgait.robot.viewing.replay_command import run
 from pixelgait.sim.body.camera import Camera
@@ -352,7 +352,7 @@ def test_decisions_on_a_bag_are_those_of_the_walk_that_it_recorded(tmp_path: Pat
     body = KinematicBody(
         A1, make_scene("clutter"), camera=Camera(A1.camera, COLUMNS, ROWS, kind="depth")
     )
-    camera, scheduler = RosCamera(bundle.image_shape), DecisionScheduler(bundle.high_level)
+    camera, scheduler = CameraImages(bundle.image_shape), DecisionScheduler(bundle.high_level)
     decided: list[tuple[float, float]] = []
 
     def walk() -> Iterator[Any]:

@@ -62,7 +62,7 @@ def encoded(encoding: str) -> NDArray[np.uint8]:
 )
 def test_colours_are_what_the_encoding_says(encoding: str) -> None:
     from pixelgait.robot.control.image_decoding import brightness
-    from pixelgait.robot.ros.links.ros_camera import rgb_frame
+    from pixelgait.robot.runtime.camera_images import rgb_frame
 
     sent = message(encoded(encoding), encoding, padding=6)
     wanted = cv2.resize(picture(), (32, 32), interpolation=cv2.INTER_AREA).astype(int)
@@ -75,7 +75,7 @@ def test_colours_are_what_the_encoding_says(encoding: str) -> None:
 
 @pytest.mark.parametrize("encoding", ["nv12", "bayer_rggb8", "16SC1", "64FC1", "16UC1"])
 def test_other_encodings_are_refused_by_name(encoding: str) -> None:
-    from pixelgait.robot.ros.links.ros_camera import depth_frame, rgb_frame
+    from pixelgait.robot.runtime.camera_images import depth_frame, rgb_frame
 
     known = r"rgb8, bgr8, mono8, rgba8, bgra8, .* yuv422_yuy2, yuyv"
     sent = message(np.ones((8, 8), np.uint16), encoding)
@@ -87,7 +87,7 @@ def test_other_encodings_are_refused_by_name(encoding: str) -> None:
 
 
 def test_depth_of_other_drivers_is_what_it_means() -> None:
-    from pixelgait.robot.ros.links.ros_camera import depth_frame
+    from pixelgait.robot.runtime.camera_images import depth_frame
 
     blocks = np.kron(np.random.default_rng(0).random((8, 8)) < 0.3, np.ones((12, 12)))
     depth = np.random.default_rng(1).integers(500, 2500, (96, 96)).astype(np.uint16)
@@ -122,7 +122,7 @@ def as_message(kind: str, data: bytes) -> Any:
 
 def test_compressed_images_are_decoded() -> None:
     from pixelgait.robot.ros.links.camera import raw_image
-    from pixelgait.robot.ros.links.ros_camera import depth_frame, rgb_frame
+    from pixelgait.robot.runtime.camera_images import depth_frame, rgb_frame
 
     for kind, most in (("jpeg", 4.0), ("png", 0.0)):
         raw = raw_image(COLOUR, as_message(*compressed(COLOUR, picture(), kind, "")))

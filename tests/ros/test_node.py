@@ -488,7 +488,7 @@ def test_a_signal_ends_a_wait_at_any_moment(processes: Processes) -> None:
 
 def test_a_camera_of_another_size_and_encoding_is_converted() -> None:
     from pixelgait.robot.ros.common import ros2
-    from pixelgait.robot.ros.links.ros_camera import rgb_frame
+    from pixelgait.robot.runtime.camera_images import rgb_frame
 
     gray = np.zeros((48, 64), np.uint8)
     gray[:, 8:56] = np.linspace(0, 250, 48)  # the middle square; the sides are cropped away
@@ -516,9 +516,9 @@ def test_a_camera_of_another_size_and_encoding_is_converted() -> None:
 
 def test_colour_and_depth_are_paired_by_stamp() -> None:
     from pixelgait.robot.ros.common import ros2
-    from pixelgait.robot.ros.links.ros_camera import RosCamera
+    from pixelgait.robot.runtime.camera_images import CameraImages
 
-    camera = RosCamera((2, 2, 4))
+    camera = CameraImages((2, 2, 4))
     ms = 1_000_000
 
     def put(topic: str, time_ns: int, value: float) -> bool:

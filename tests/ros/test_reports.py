@@ -55,7 +55,7 @@ def test_a_failing_standard_output_does_not_lose_the_report_files(
 def test_a_busy_computer_is_named_with_its_remedy(
     monkeypatch: pytest.MonkeyPatch, load: float, misses: int, says: str | None
 ) -> None:
-    from pixelgait.robot.ros.monitoring.status_topics import busy_computer
+    from pixelgait.robot.runtime.report import busy_computer
 
     monkeypatch.setattr(os, "getloadavg", lambda: (load, 0.0, 0.0))
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})

@@ -34,17 +34,7 @@ class OperatorServices:
     def __init__(self, node: Any, operator: Operator) -> None:
         self.operator = operator
         self._node = ros2.quiet_node(node, f"{node.get_name()}_operator")
-        commands = {
-            "arm": operator.arm,
-            "disarm": operator.disarm,
-            "stand_up": operator.stand_up,
-            "walk": operator.walk,
-            "lie_down": operator.lie_down,
-            "cancel_goal": lambda: operator.go_to(None),
-            STOP: lambda: operator.emergency_stop(f"service {STOP}"),
-            f"reset_{STOP}": operator.reset_stop,
-        }
-        for name, command in commands.items():
+        for name, command in operator.orders(f"service {STOP}").items():
             service = f"{node.get_name()}/{name}"
             self._node.create_service(Trigger, service, _service_callback(command))
         self._stops = [

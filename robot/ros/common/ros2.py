@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import math
 import os
 import signal
 import threading
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pixelgait.robot.cli.processes import ENDING
+from pixelgait.robot.cli.processes import ENDING, stopped_by_signals
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.ros.common import distributions
 from pixelgait.robot.ros.common.discovery import PROFILES, check_environment, is_local
@@ -70,35 +68,6 @@ LATCHED = DurabilityPolicy.TRANSIENT_LOCAL
 # No warning about publishers that another subscription of the same topic receives.
 SILENT = distributions.silent_events()
 NANOSECONDS = 1_000_000_000
-POLL_S = 0.02  # between two looks whether a signal has arrived; assumption
-
-
-class Stop(threading.Event):
-    """An event that a signal handler may set in the thread that waits for it.
-
-    The lock of a threading.Event is not reentrant: a handler that interrupts `wait` in its own
-    thread would deadlock. So this is a flag, which `wait` polls.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._set = False
-
-    def set(self) -> None:
-        self._set = True
-
-    def clear(self) -> None:
-        self._set = False
-
-    def is_set(self) -> bool:
-        return self._set
-
-    def wait(self, timeout: float | None = None) -> bool:
-        """Wait for at most so long [s]; returns whether the event is set."""
-        end_s = math.inf if timeout is None else time.monotonic() + timeout
-        while not self._set and (left_s := end_s - time.monotonic()) > 0.0:
-            time.sleep(min(left_s, POLL_S))
-        return self._set
 
 
 def start(arguments: list[str] | None = None) -> threading.Event:
@@ -114,10 +83,7 @@ def start(arguments: list[str] | None = None) -> threading.Event:
     except Exception as error:  # rclpy raises a family of its own
         reason = str(error).strip().splitlines()[0]
         raise UserError(f"arguments for ROS are not understood: {reason}") from None
-    stop = Stop()
-    for number in ENDING:
-        signal.signal(number, lambda *_: stop.set())
-    return stop
+    return stopped_by_signals()
 
 
 def install_signal_handlers() -> None:

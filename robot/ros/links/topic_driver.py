@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from threading import Event
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -21,8 +22,8 @@ from pixelgait.robot.ros.common.static_transforms import TF_STATIC, StaticTransf
 from pixelgait.robot.ros.links.battery import BatteryTopic
 from pixelgait.robot.ros.links.decoder import Decoder
 from pixelgait.robot.rotation import Quaternion, inverse, product, to_base_frame
+from pixelgait.robot.runtime.newest import Newest
 from pixelgait.robot.runtime.power import PowerState
-from pixelgait.robot.safety.sensor_age import Freshness
 from pixelgait.robot.spec import Array, Legs, RobotSpec
 
 ORIENTATION_MISSING = -1.0  # orientation_covariance[0], REP 145
@@ -38,7 +39,7 @@ class Form(NamedTuple):
     convert: Callable[[Any], Any]  # to the topic's own type
 
 
-class NewestMessages:
+class NewestMessages(Newest):
     """The newest message of every topic and its age, taken in the control thread.
 
     The subscriptions belong to a node without an executor: the middleware keeps the newest message
@@ -56,40 +57,28 @@ class NewestMessages:
         types: Mapping[str, Any],
         forms: Mapping[str, Sequence[Form]] = MappingProxyType({}),
     ) -> None:
-        self._node, self.topics = node, tuple(types)
+        super().__init__(types, partial(ros2.now_s, node))
+        self._node = node
         self._types, self._forms = dict(types), forms
         self._decoders: dict[str, Decoder] = {}  # by topic, if it has another form
         self._looked_s = time.monotonic()
-        self._freshness = {topic: Freshness(topic) for topic in types}
-        self.received = dict.fromkeys(types, 0)  # number of messages taken
-        self.newest: dict[str, Any] = {}
         self._subscriptions = {
             topic: ros2.subscribe(node, kind, topic) for topic, kind in types.items()
         }
 
+    def fetch(self, topic: str) -> tuple[Any | None, str | None]:
+        message = ros2.take(self._subscriptions[topic])
+        self.received[topic] += message is not None
+        if topic in self._decoders:
+            return self._decoders[topic].exchange(message)
+        return message, None
+
     def take(
         self, problem: Callable[[str, Any], str | None] = lambda *_: None
     ) -> Iterator[tuple[str, Any]]:
-        """Topics and messages that are new; `problem` says why a message does not count as new.
-
-        Raises:
-            UserError: a message has no stamp.
-        """
+        """See `Newest.take`."""
         self._look_for_publishers()
-        for topic, subscription in self._subscriptions.items():
-            message, warning = ros2.take(subscription), None
-            self.received[topic] += message is not None
-            if topic in self._decoders:
-                message, warning = self._decoders[topic].exchange(message)
-            if message is None:
-                continue
-            stamp_s = ros2.seconds(message.header.stamp)
-            if warning is None:  # one damaged image is like one that is missing
-                self.newest[topic], warning = message, problem(topic, message)
-            if self._freshness[topic].arrived(
-                stamp_s, ros2.now_s(self._node), time.monotonic(), warning
-            ):
-                yield topic, message
+        return super().take(problem)
 
     def _look_for_publishers(self) -> None:
         """Take another form of topics without a message, or warn of another type."""
@@ -105,7 +94,7 @@ class NewestMessages:
             if form is not None:
                 self._take_form(topic, form)
             elif kinds:
-                self._freshness[topic].warning = f"is of {', '.join(kinds)}, not {wanted}"
+                self.freshness[topic].warning = f"is of {', '.join(kinds)}, not {wanted}"
 
     def _published(self, topic: str) -> list[str]:
         """The types that a topic is published with."""
@@ -127,24 +116,9 @@ class NewestMessages:
 
     def forget(self) -> None:
         """Treat what has arrived so far as never sent."""
-        for freshness in self._freshness.values():
-            freshness.forget()
+        super().forget()
         for decoder in self._decoders.values():
             decoder.forget()
-
-    def ages(self) -> dict[str, float]:
-        """Time since each topic's newest data was measured [s]."""
-        now = time.monotonic()
-        return {name: each.age_s(now) for name, each in self._freshness.items()}
-
-    def warnings(self) -> dict[str, str]:
-        """Warnings per topic, empty if all are healthy."""
-        return {name: each.warning for name, each in self._freshness.items() if each.warning}
-
-    def stamps(self) -> dict[str, float]:
-        """Stamp of each topic's newest message [s]."""
-        newest = self.newest.items()
-        return {topic: ros2.seconds(message.header.stamp) for topic, message in newest}
 
 
 class TopicSensors:

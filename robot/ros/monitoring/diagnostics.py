@@ -9,16 +9,16 @@ from typing import Any
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 
 from pixelgait.robot.ros.common.topic_names import NODE, ODOMETRY
-from pixelgait.robot.ros.links.link import RosLink
 from pixelgait.robot.runtime.control_loop import ControlLoop
 from pixelgait.robot.runtime.power import PowerWatch
+from pixelgait.robot.runtime.report import MAX_MISSES
+from pixelgait.robot.runtime.robot_link import RobotLink
 from pixelgait.robot.runtime.state_machine import RobotState
 from pixelgait.robot.safety.sensor_age import SensorReport
 from pixelgait.robot.safety.supervisor import SensorHealth
 
 TOPIC = "/diagnostics"  # absolute, as every ROS tool expects it; may be remapped
 PERIOD_S = 1.0
-MAX_MISSES = 0.05  # share of steps that miss their deadline without a warning; assumption
 MANY_STALLS = 3  # within a minute: two may be chance, three have a lasting cause; assumption
 OK, WARN, ERROR, STALE = (
     getattr(DiagnosticStatus, level) for level in ("OK", "WARN", "ERROR", "STALE")
@@ -36,7 +36,7 @@ class Diagnostics:
     def publish(
         self,
         loop: ControlLoop | None,
-        link: RosLink | None,
+        link: RobotLink | None,
         power: PowerWatch | None,
         fault: str | None,
         commands: Mapping[str, tuple[bool, str]],
@@ -78,7 +78,9 @@ class Diagnostics:
         }
         return self._status("robot", level, text, values)
 
-    def _rates(self, loop: ControlLoop, link: RosLink, power: PowerWatch) -> list[DiagnosticStatus]:
+    def _rates(
+        self, loop: ControlLoop, link: RobotLink, power: PowerWatch
+    ) -> list[DiagnosticStatus]:
         seen = _seen(loop, link)
         now, steps, misses = time.monotonic(), loop.steps, loop.misses
         counts = {sensor: each.received for sensor, each in seen.items()}
@@ -130,7 +132,7 @@ class Diagnostics:
         return status
 
 
-def _seen(loop: ControlLoop, link: RosLink) -> dict[str, SensorReport]:
+def _seen(loop: ControlLoop, link: RobotLink) -> dict[str, SensorReport]:
     """Health of every sensor, of a pair of cameras, and of odometry if the policy needs it."""
     warnings, ages, received = link.warnings(), link.ages(), link.received
     sensor_timeouts = loop.controller.supervisor.sensor_timeouts

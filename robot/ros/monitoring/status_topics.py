@@ -1,37 +1,23 @@
-"""Status topics of the node: state, sensor health, decisions, attention, latency; final report."""
+"""Status topics of the node: state, sensor health, decisions, attention, latency."""
 
 from __future__ import annotations
 
-import io
-import os
-from collections import deque
-from collections.abc import Iterator, Mapping
-from pathlib import Path
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from std_msgs.msg import Float64MultiArray, MultiArrayDimension, String
 
-from pixelgait.robot.cli.provenance import head
 from pixelgait.robot.control.controller import commanded
 from pixelgait.robot.control.observation import draw_attention
-from pixelgait.robot.files import json_bytes, write_atomic
 from pixelgait.robot.interface import Image
 from pixelgait.robot.recording.recorder import Recorder
 from pixelgait.robot.ros.common import ros2
-from pixelgait.robot.ros.common.bounded_lines import BoundedLines
 from pixelgait.robot.ros.common.topic_names import DECISION, LATENCY, SENSORS, STATE, TOPICS
-from pixelgait.robot.ros.monitoring.diagnostics import MAX_MISSES
 from pixelgait.robot.runtime.control_loop import DEACTIVATED, ControlLoop
-from pixelgait.robot.runtime.latency import (
-    STAGES,
-    Histogram,
-    LatencyProfiler,
-    format_table,
-    percentile_ns,
-)
-from pixelgait.robot.safety.supervisor import CAMERA, SensorHealth
+from pixelgait.robot.runtime.latency import STAGES, Histogram, LatencyProfiler, percentile_ns
+from pixelgait.robot.runtime.status import Line, StatusLines
 
 DECISION_COLUMNS = ("speed_m_per_s", "yaw_rate_rad_per_s", "duration_s")
 LATENCY_COLUMNS = {"p50_us": 0.5, "p99_us": 0.99, "max_us": 1.0}
@@ -39,70 +25,46 @@ OVERLAY_PIXELS = 256  # of the longer side: 192 KiB, below what Fast DDS loses
 
 
 class StatusTopics:
-    """Publishes and logs `~/state` and `~/sensors` (std_msgs/String, latched): changes and causes.
+    """Publishes `~/state` and `~/sensors` (std_msgs/String, latched), and logs what changes.
 
-    A late subscriber of `~/sensors` gets one line per sensor, pairs of cameras included. The log
-    also names the sensors that are missing, by their `names` in the contract, and problems of the
-    recording, once each.
+    A late subscriber of `~/sensors` gets one line per sensor, pairs of cameras included.
     """
 
     def __init__(self, node: Any, names: Mapping[str, str], recorder: Recorder | None) -> None:
-        self._node, self._logger, self._names = node, node.get_logger(), names
-        self._recorder = recorder
-        self._lines = BoundedLines()  # of changes of the state: services can be called at any rate
-        self._missing: tuple[str, ...] = ()
-        self._motor_warning: str | None = None
-        self._steered = False
-        self._state = node.create_publisher(String, f"~/{STATE}", ros2.latched(1))
-        self._sensors = node.create_publisher(String, f"~/{SENSORS}", ros2.latched(len(names) + 1))
+        self._node, self._logger, self._recorder = node, node.get_logger(), recorder
+        problems = recorder.new_problems if recorder else list
+        self._status = StatusLines(names, problems, self._topic)
+        sensors = node.create_publisher(String, f"~/{SENSORS}", ros2.latched(len(names) + 1))
+        state = node.create_publisher(String, f"~/{STATE}", ros2.latched(1))
+        self._publishers = {SENSORS: sensors, STATE: state}
 
     def publish(self, loop: ControlLoop) -> None:
         """Publish and log all changes; called in the executor's thread."""
-        while loop.sensor_status.changes:
-            health, line = loop.sensor_status.changes.popleft()
-            self._sensors.publish(String(data=line))
-            if health is SensorHealth.FRESH:  # rclpy allows one severity per line of code
-                self._logger.info(line)
-            else:
-                self._logger.warning(line)
-        for line in self._recorder.new_problems() if self._recorder else ():
-            self._logger.warning(line)
-        lines: deque[str] = deque()
-        while loop.changes:
-            state, cause = loop.changes.popleft()
-            self._state.publish(String(data=f"{state.value}: {cause}"))
-            lines.append(f"{state.value}: {cause}")
-        before, self._steered = self._steered, loop.operator.commands.steered
-        if self._steered != before:
-            what = "its sticks steer the robot" if self._steered else "it does not steer any more"
-            lines.append(f"remote control: {what}")
-        for line in self._lines.take(lines):
-            self._logger.info(line)
-        if loop.missing is not self._missing:
-            self._missing = loop.missing
-            if self._missing:
-                self._logger.warning(f"waiting for {', '.join(map(self._place, self._missing))}")
+        self._say(self._status.take(loop))
 
     def end(self, loop: ControlLoop) -> None:
         """Publish the last changes of a loop that has ended, and end the recording."""
-        self.publish(loop)
-        for line in self._lines.rest():
-            self._logger.info(line)
+        self._say(self._status.rest(loop))
         if self._recorder is not None:
             self._recorder.end(loop.fault or DEACTIVATED)
 
     def motor_warning(self, what: str | None) -> None:
         """Log a new warning about battery or motors, and its end; called periodically."""
-        before, self._motor_warning = self._motor_warning, what
-        if what and what != before:
-            self._logger.warning(what)
-        elif before and not what:
-            self._logger.info(f"over: {before}")
+        self._say(self._status.motors(what))
 
-    def _place(self, sensor: str) -> str:
-        """A missing sensor with its topic, after namespace and remappings."""
-        place = self._node.resolve_topic_name(sensor) if sensor in TOPICS else sensor
-        return f"{self._names.get(sensor, CAMERA)} on {place}"  # a pair has no name in the contract
+    def _say(self, lines: Iterable[Line]) -> None:
+        for line in lines:
+            if line.topic is not None:
+                self._publishers[line.topic].publish(String(data=line.text))
+            if line.logged and line.warns:  # rclpy allows one severity per line of code
+                self._logger.warning(line.text)
+            elif line.logged:
+                self._logger.info(line.text)
+
+    def _topic(self, sensor: str) -> str:
+        """A sensor's topic, after namespace and remappings."""
+        name: str = self._node.resolve_topic_name(sensor) if sensor in TOPICS else sensor
+        return name
 
 
 class DecisionTopic:
@@ -183,80 +145,3 @@ class AttentionTopic:
         scale = max(1, OVERLAY_PIXELS // max(image.pixels.shape[:2]))
         pixels = draw_attention(image.pixels, decision.attention, scale)
         self._publisher.publish(ros2.image_message(round(image.time_s * 1e9), "camera", pixels))
-
-
-def busy_computer(steps: int, misses: int) -> str | None:
-    """That this computer is too busy and the remedy, or None.
-
-    Judged by its load over the last minute, and by the loop's share of missed deadlines.
-    """
-    cores = len(os.sched_getaffinity(0))
-    try:
-        load = os.getloadavg()[0]
-    except OSError:  # a container may hide /proc/loadavg
-        load = 0.0
-    if load <= cores and misses <= MAX_MISSES * steps:
-        return None
-    found = f"load {load:.1f} on {cores} cores, {misses} of {steps} deadlines missed"
-    return f"the computer is too busy ({found}): end other programs, see docs/robot/timing.md"
-
-
-def report(
-    loop: ControlLoop,
-    contract: Mapping[str, Any],
-    settings: Mapping[str, Any],
-    pace: Mapping[str, float],
-    out: Path | None,
-) -> str | None:
-    """Write the files, if there is a folder for them, then print the latency table.
-
-    `settings` are the command's options, `pace` counts the commands that a driver repeats by
-    itself. Returns a message if something could not be written, else None.
-    """
-    latency = {
-        **head("pixelgait-run"),
-        "settings": dict(settings),
-        **loop.profiler.report(contract),
-    }
-    if pace:
-        latency["repeated_commands"] = dict(pace)
-    lines, problem = [format_table(latency)], None
-    try:
-        for path in [] if out is None else _write(loop, latency, out):
-            lines.append(f"wrote {path}")
-    except OSError as error:
-        problem = f"{error.filename or out}: the report cannot be written ({error.strerror})"
-    try:
-        print("\n".join(lines), flush=True)
-    except BrokenPipeError:  # the reader has closed the pipe
-        return problem
-    except OSError as error:
-        why = f"standard output: the report cannot be written ({error.strerror})"
-        return f"{problem}; {why}" if problem else why
-    return problem
-
-
-def _write(loop: ControlLoop, latency: dict[str, Any], out: Path) -> Iterator[Path]:
-    """Write the files of --out; yields each path after it was written."""
-    files = {"latency.json": json_bytes(latency)}
-    if loop.decisions:
-        files["decisions.npz"] = _decisions(loop)
-    for name, data in files.items():
-        write_atomic(out / name, data)
-        yield out / name
-
-
-def _decisions(loop: ControlLoop) -> bytes:
-    """All decisions as an npz archive: times, images, latents and, if there is one, attention."""
-    decisions = list(loop.decisions)
-    arrays: dict[str, Any] = {
-        "time_s": [image.time_s for image, _ in decisions],
-        "images": [image.pixels for image, _ in decisions],
-        "latent": [decision.latent for _, decision in decisions],
-        "duration_steps": [decision.duration_steps for _, decision in decisions],
-    }
-    if attention := [each.attention for _, each in decisions if each.attention is not None]:
-        arrays["attention"] = attention
-    buffer = io.BytesIO()
-    np.savez_compressed(buffer, **arrays)
-    return buffer.getvalue()

@@ -8,10 +8,7 @@ from typing import Any, Protocol, TypeVar
 
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.interface import Image, JointCommand, Reading
-from pixelgait.robot.ros.common import ros2
-from pixelgait.robot.ros.common.static_transforms import StaticTransforms
-from pixelgait.robot.ros.links.camera import CameraTopics
-from pixelgait.robot.ros.links.topic_driver import CommandTopic
+from pixelgait.robot.runtime.camera import Camera
 from pixelgait.robot.runtime.power import PowerState
 from pixelgait.robot.safety.sensor_age import SensorReport
 from pixelgait.robot.spec import Array
@@ -49,7 +46,7 @@ class Driver(Protocol):
 
     def send(self, command: JointCommand) -> None: ...
 
-    def mount_imu(self, transforms: StaticTransforms) -> str | None:
+    def mount_imu(self, transforms: Any) -> str | None:
         """Rotate the IMU's values into the base from now on, if its mount is known by transforms.
 
         Called once all sensors send. Returns what an operator should know about the mount, if any.
@@ -97,26 +94,36 @@ class Driver(Protocol):
         """Disconnect from the robot."""
 
 
-class RosLink:
+class Shadow(Protocol):
+    """Receiver of what a dry run would have sent."""
+
+    def send(self, command: JointCommand) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class RobotLink:
     """`Link` that takes the newest messages of a driver and a camera, in the control thread.
 
-    Without a camera (None) it serves policies that see nothing. A dry run has a `shadow`, the topic
-    for what would have been sent; the driver then only receives. Stamps are on the node's clock.
-    `also_take` and `also_forget` are called by `take` and `forget`.
+    Without a camera (None) it serves policies that see nothing. In a dry run, which has a `shadow`,
+    the driver only receives. `now_s` is the clock of stamps [s]. `also_take` and `also_forget` are
+    called by `take` and `forget`.
     """
 
     def __init__(
-        self, node: Any, driver: Driver, camera: CameraTopics | None, shadow: CommandTopic | None
+        self,
+        now_s: Callable[[], float],
+        driver: Driver,
+        camera: Camera | None,
+        shadow: Shadow | None,
     ) -> None:
         self.also_take: list[Callable[[], None]] = []
         self.also_forget: Callable[[], None] = lambda: None
         self.odometry: Callable[[], Array | None] = lambda: None  # (3,), see `Reading`
         self.odometry_seen: Callable[[], SensorReport] | None = None  # if the policy needs odometry
         self.driver, self.camera = driver, camera
-        self._node, self._shadow = node, shadow
-        self._parts: tuple[Driver | CameraTopics, ...] = (
-            (driver,) if camera is None else (driver, camera)
-        )
+        self.now_s, self._shadow = now_s, shadow
+        self._parts: tuple[Driver | Camera, ...] = (driver,) if camera is None else (driver, camera)
         self.sensors = (*driver.sensors, *(() if camera is None else camera.sensors))
         self.synchronised_sensors = driver.sensors
 
@@ -190,9 +197,6 @@ class RosLink:
         finally:
             if self._shadow is not None:
                 self._shadow.close()
-
-    def now_s(self) -> float:
-        return ros2.now_s(self._node)
 
 
 def _merged(parts: Iterable[Mapping[str, Value]]) -> dict[str, Value]:

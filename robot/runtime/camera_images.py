@@ -1,4 +1,4 @@
-"""Camera by ROS 2 messages: colour, depth or both, cropped and resized as the policy needs.
+"""Images of a camera's messages: colour, depth or both, cropped and resized for the policy.
 
 A sensor_msgs/Image is cropped to its middle, which keeps pixels square, and resized to the policy's
 image shape. A policy trained on a square view sees the middle of a wide one. Messages need only the
@@ -26,9 +26,9 @@ from pixelgait.robot.control.observation import (
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.interface import Image
 from pixelgait.robot.ros.common.topic_names import COLOUR, DEPTH
+from pixelgait.robot.runtime.newest import NANOSECONDS, stamp_ns
 
 TOPICS = {"rgb8": (COLOUR,), "depth": (DEPTH,), "rgbd": (COLOUR, DEPTH)}
-NANOSECONDS = 1_000_000_000
 APART_NS = NANOSECONDS // 30  # between colour and depth of an image: a frame at 30 Hz
 EMPTY_DEPTH = "measures nothing, all its pixels are 0, 65535 or NaN"
 LENS_M = 0.01  # -inf, and nearer, is at the lens
@@ -39,7 +39,7 @@ def camera_topics(image_shape: tuple[int, int, int]) -> tuple[str, ...]:
     return TOPICS[ENCODINGS[image_shape[2]]]
 
 
-class RosCamera:
+class CameraImages:
     """Pairs colour and depth messages by their stamps and converts the newest pair on demand.
 
     Colour and depth form an image if their stamps are at most `APART_NS` apart. A message without a
@@ -86,7 +86,7 @@ class RosCamera:
             raise UserError(f"no fresh image on {' and '.join(self.topics)} so far")
         pixels = self._pixels()
         if pixels is not None:
-            self._image = Image(pixels, min(_stamps(self._complete)) / 1e9)
+            self._image = Image(pixels, min(map(stamp_ns, self._complete.values())) / 1e9)
         elif self._image is None:
             raise UserError(f"{DEPTH} {EMPTY_DEPTH}")
         return self._image
@@ -100,15 +100,9 @@ class RosCamera:
         return rgbd(*parts) if len(parts) == 2 else parts[0]
 
 
-def _stamps(messages: dict[str, Any]) -> list[int]:
-    """Stamps of the messages [ns]."""
-    stamps = [message.header.stamp for message in messages.values()]
-    return [int(stamp.sec * NANOSECONDS + stamp.nanosec) for stamp in stamps]
-
-
 def _apart_ns(messages: dict[str, Any]) -> int:
     """Difference between the newest and the oldest stamp [ns]."""
-    stamps = _stamps(messages)
+    stamps = [stamp_ns(message) for message in messages.values()]
     return max(stamps) - min(stamps)
 
 

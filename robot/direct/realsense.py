@@ -1,0 +1,130 @@
+"""Camera by pyrealsense2, or by a module with the same interface, in a process of its own."""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Any
+
+from pixelgait.robot.control.lens import misfit
+from pixelgait.robot.errors import UserError
+from pixelgait.robot.runtime.camera_images import camera_topics
+from pixelgait.robot.runtime.newest import Newest
+from pixelgait.robot.spec import CameraMount
+
+PROCESS = "pixelgait.robot.direct.camera_process"
+AGAIN_S = 0.5  # from the end of the camera's process to the next
+# Modules by the name of a camera; all have pyrealsense2's interface.
+MODULES = {
+    "realsense": "pyrealsense2",
+    "simulated": "pixelgait.sim.ros.simulated_realsense",
+}
+EXTRAS = {"realsense": "realsense", "simulated": "sim"}
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """What the camera's process sends: lenses once, then frames, by topic; or a problem."""
+
+    lenses: dict[str, Any] | None = None  # as sensor_msgs/CameraInfo
+    frames: dict[str, Any] | None = None  # as sensor_msgs/Image
+    problem: str | None = None
+
+
+def camera_of(text: str) -> tuple[str, str]:
+    """The module and the serial number (or "") of a --camera such as realsense:123.
+
+    Raises:
+        UserError: there is no such camera, or its library is not installed.
+    """
+    name, _, serial = text.partition(":")
+    if name not in MODULES:
+        raise UserError(f"--camera {text}: expected ros, none, {' or '.join(MODULES)}")
+    if find_spec(MODULES[name].partition(".")[0]) is None:
+        raise UserError(
+            f"--camera {text} needs {MODULES[name]}: "
+            f"in the checkout, pip install -e '.[{EXTRAS[name]}]'"
+        )
+    return MODULES[name], serial
+
+
+class RealSenseFrames(Newest):
+    """Newest frames of a camera, from a process that is started again whenever it ends.
+
+    In this process pyrealsense2 would hold the interpreter lock for 15 s while it looks for a
+    camera that was unplugged (2.59.1, `pipeline.start`): no command would reach the motors.
+    """
+
+    def __init__(
+        self,
+        module: str,
+        serial: str,
+        image_shape: tuple[int, int, int],
+        now_s: Callable[[], float],
+    ) -> None:
+        super().__init__(camera_topics(image_shape), now_s)
+        self._image_shape = image_shape
+        self._command = [sys.executable, "-m", PROCESS, module, serial, *self.topics]
+        self._arrived: dict[str, Any] = {}  # not yet fetched
+        self._lenses: dict[str, Any] = {}
+        self._problem: str | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="camera", daemon=True)
+        self._thread.start()
+
+    def fetch(self, topic: str) -> tuple[Any | None, str | None]:
+        frame = self._arrived.pop(topic, None)
+        self.received[topic] += frame is not None
+        return frame, None
+
+    def warnings(self) -> dict[str, str]:
+        """As `Newest.warnings`; a camera without frames has its library's words for it."""
+        problem = self._problem
+        return super().warnings() if problem is None else dict.fromkeys(self.topics, problem)
+
+    def misfit(self, mount: CameraMount) -> str | None:
+        """Why a lens does not fit the policy's images, or None."""
+        for topic, lens in self._lenses.items():
+            if what := misfit(lens, self._image_shape, mount):
+                return f"{topic}: {what}"
+        return None
+
+    def close(self) -> None:
+        """End the camera's process."""
+        self._closing.set()
+        if self._process is not None:
+            self._process.kill()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        while not self._closing.is_set():
+            self._process = subprocess.Popen(
+                self._command,
+                stdout=subprocess.PIPE,
+                start_new_session=True,  # Ctrl-C ends the run, not its camera
+            )
+            if self._closing.is_set():  # `close` may not have seen it
+                self._process.kill()
+            self._receive(self._process)
+            self._closing.wait(AGAIN_S)
+
+    def _receive(self, process: subprocess.Popen[bytes]) -> None:
+        """Take what a process sends until it ends."""
+        assert process.stdout is not None
+        with process, process.stdout:
+            while True:
+                try:
+                    sent: Sent = pickle.load(process.stdout)
+                except (EOFError, pickle.UnpicklingError):
+                    break
+                self._problem = sent.problem
+                self._lenses = sent.lenses or self._lenses
+                self._arrived.update(sent.frames or {})
+            process.kill()
+        self._problem = self._problem or f"the camera's process has ended ({process.returncode})"

@@ -1,0 +1,272 @@
+"""Run without ROS 2: a Go2 over its own DDS, a camera by its library, orders over a socket."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pixelgait.robot.bundle import Bundle, load_bundle
+from pixelgait.robot.cli.processes import stopped_by_signals
+from pixelgait.robot.control.controller import latent_within
+from pixelgait.robot.direct.orders import PORT, OrderServer
+from pixelgait.robot.direct.realsense import RealSenseFrames, camera_of
+from pixelgait.robot.errors import UserError
+from pixelgait.robot.interface import JointCommand
+from pixelgait.robot.recording.recorder import Recorder
+from pixelgait.robot.ros.common.topic_names import CAMERA_TOPICS
+from pixelgait.robot.runtime.camera import PAIR, Camera
+from pixelgait.robot.runtime.control_loop import (
+    DEACTIVATED,
+    MAX_DECISION_BYTES,
+    ControlLoop,
+    LoopOptions,
+)
+from pixelgait.robot.runtime.latency import LatencyProfiler
+from pixelgait.robot.runtime.power import PowerWatch
+from pixelgait.robot.runtime.realtime import freeze_collector, shorten_switch_interval
+from pixelgait.robot.runtime.report import cause_of, report
+from pixelgait.robot.runtime.robot_link import RobotLink
+from pixelgait.robot.runtime.state_machine import Operator
+from pixelgait.robot.runtime.status import Line, StatusLines
+from pixelgait.robot.safety.supervisor import CAMERA, SensorTimeouts, sensor_timeouts_of
+from pixelgait.robot.unitree.address import Go2
+
+WATCH_PERIOD_S = 0.1
+NO_CAMERA = "none"
+STOP_SIGNAL = signal.SIGUSR1
+
+
+@dataclass(frozen=True)
+class DirectOptions:
+    """Options of a run without ROS 2, from the command line."""
+
+    bundle: str
+    address: Go2
+    camera: str  # none, or see `camera_of`
+    out: Path | None = None  # folder for reports
+    auto_arm: bool = False  # stand up and walk without an operator
+    dry_run: bool = False  # command no motor
+    duration_s: float = 0.0  # of walking; 0: until a signal
+    port: int = PORT  # for orders
+    timeouts: tuple[str, ...] = ()  # as lowstate=0.05/0.1/0.2
+    recorder: Recorder | None = None
+    settings: dict[str, Any] = field(default_factory=dict)  # the command's options, for reports
+
+    @property
+    def sensors(self) -> dict[str, str]:
+        """The contract's name of each sensor."""
+        return {**self.address.sensors, **CAMERA_TOPICS}
+
+
+class NoCommands:
+    """The `Shadow` of a dry run without ROS 2: commands are in the recording alone."""
+
+    def send(self, command: JointCommand) -> None: ...
+
+    def close(self) -> None: ...
+
+
+def operate(options: DirectOptions, warnings: Iterable[str]) -> None:
+    """Run until a signal that ends a process, the duration is over, or a fault occurs.
+
+    Raises:
+        UserError: the bundle, the camera or the robot cannot be used, or the controller stopped
+            with a fault.
+    """
+    stop = stopped_by_signals()
+    say(Line(each, warns=True) for each in warnings)
+    bundle = load_bundle(options.bundle, options.address.robot)
+    bundle.warm_up()
+    say([Line(f"bundle {bundle.folder} verified, golden outputs reproduced")])
+    run = DirectRun(options, bundle, stop)
+    try:
+        run.start()
+        while not (stop.wait(WATCH_PERIOD_S) or run.ended()):
+            run.watch()
+    finally:
+        run.close()
+    if run.fault:
+        raise UserError(f"controller stopped: {run.fault}")
+
+
+def say(lines: Iterable[Line]) -> None:
+    """Print lines for the operator on standard error."""
+    for line in lines:
+        if line.logged:
+            print(f"{'warning: ' if line.warns else ''}{line.text}", file=sys.stderr, flush=True)
+
+
+class DirectRun:
+    """Driver, camera, orders and control loop of a run.
+
+    Raises:
+        UserError: one of them cannot be used with this bundle.
+    """
+
+    def __init__(self, options: DirectOptions, bundle: Bundle, stop: threading.Event) -> None:
+        self._options, self._bundle, self._stop = options, bundle, stop
+        self.operator = Operator(options.auto_arm)
+        self.fault: str | None = None
+        self._piloted = not bundle.contract["provenance"].get("high_level")
+        camera = _camera(options.camera, bundle, self._piloted)
+        timeouts = _timeouts(options, bundle)
+        self._orders = OrderServer(self.operator, options.port)
+        signal.signal(STOP_SIGNAL, lambda *_: self.operator.emergency_stop("signal SIGUSR1"))
+        self._frames: RealSenseFrames | None = None
+        try:
+            self._link = self._connect(camera)
+        except BaseException:
+            self._orders.close()
+            raise
+        self._power = PowerWatch(self.operator, self._link.driver.power, lambda: True)
+        self._link.also_take.append(self._power.update)
+        problems = options.recorder.new_problems if options.recorder else list
+        self._status = StatusLines(options.sensors, problems)
+        self._loop = self._make_loop(timeouts)
+
+    def _connect(self, source: tuple[str, str] | None) -> RobotLink:
+        from pixelgait.robot.unitree.driver import connected
+
+        bundle, options, now_s = self._bundle, self._options, time.time
+        driver, camera = (
+            connected(options.address, bundle.spec, bundle.legs, self.operator, now_s),
+            None,
+        )
+        if source is not None:
+            self._frames = RealSenseFrames(*source, bundle.image_shape, now_s)
+            camera = Camera(self._frames, bundle.image_shape, bundle.spec)
+        return RobotLink(now_s, driver, camera, NoCommands() if options.dry_run else None)
+
+    def _make_loop(self, timeouts: Mapping[str, SensorTimeouts]) -> ControlLoop:
+        bundle, options, link = self._bundle, self._options, self._link
+        profiler = LatencyProfiler(bundle.control_dt_s, link.sensors)
+        controller = bundle.controller(sensor_timeouts=timeouts, stopwatch=profiler)
+        controller.supervisor.motors_enabled = not options.dry_run
+        stands, recorder = latent_within(bundle.legs.command, np.zeros(3)), options.recorder
+        return ControlLoop(
+            link,
+            controller,
+            profiler,
+            bundle.control_dt_s,
+            self.operator,
+            LoopOptions(
+                pilot=(lambda: stands) if self._piloted else None,
+                steering=self._steering,
+                keep_bytes=MAX_DECISION_BYTES if options.out else 0,
+                record=None if recorder is None else recorder.step,
+                admit=self._admit,
+            ),
+        )
+
+    def _steering(self) -> Any:
+        """Latent command (2,) of the remote control while it steers, else None."""
+        return self._link.driver.remote_command() if self.operator.commands.steered else None
+
+    def _admit(self, stop: threading.Event) -> None:
+        """Check camera and power, take over the motors; before anything moves."""
+        if self._frames is not None and (what := self._frames.misfit(self._bundle.spec.camera)):
+            raise UserError(what)
+        self._power.check(time.monotonic())
+        if self.operator.auto and self._power.unfit is not None:
+            raise UserError(self._power.unfit)  # it would lie there without an operator
+        self._link.take_motors(stop)
+        say(Line(note) for note in self._link.driver.notes())
+
+    def start(self) -> None:
+        """Start the control thread, which waits for the sensors."""
+        self._link.acquire(self._stop)
+        if self._options.recorder is not None:
+            self._options.recorder.begin(self._bundle)
+        freeze_collector()
+        shorten_switch_interval()
+        self._loop.start()
+
+    def ended(self) -> bool:
+        """Whether there was a fault, or the robot has walked for the duration."""
+        since, duration_s = self._loop.walking_since, self._options.duration_s
+        over = bool(duration_s and since and time.monotonic() - since > duration_s)
+        return over or self._loop.fault is not None
+
+    def watch(self) -> None:
+        """Print what has changed, check for conflicts; called periodically."""
+        say(self._status.take(self._loop))
+        say(self._status.motors(self._power.warning()))
+        if not self._loop.fault and (other := self._link.conflicting_publisher()):
+            self._loop.fail(other)
+
+    def close(self) -> None:
+        """Damp the robot, write the report, disconnect; each step even if another fails."""
+        try:
+            self._finish()
+        finally:
+            self._orders.close()
+            if self._frames is not None:
+                self._frames.close()
+            try:
+                self._link.close()
+            except UserError as error:
+                self.fault = self.fault or str(error)
+
+    def _finish(self) -> None:
+        loop, options, link = self._loop, self._options, self._link
+        loop.stop()
+        say(self._status.rest(loop))
+        if options.recorder is not None:
+            options.recorder.end(loop.fault or DEACTIVATED)
+        link.settle()  # first of all: it lets the robot down
+        self.fault = cause_of(loop, link.conflicting_publisher)
+        if not (loop.profiler.ticks and loop.walking_since is not None):
+            return
+        settings, pace = options.settings, link.driver.pace()
+        problem = report(loop, self._bundle.contract, settings, pace, options.out)
+        self.fault = self.fault or problem
+
+
+def _camera(camera: str, bundle: Bundle, piloted: bool) -> tuple[str, str] | None:
+    """Module and serial number of the camera that the bundle needs; None if it sees nothing.
+
+    Raises:
+        UserError: the camera does not go with the bundle, or see `camera_of`.
+    """
+    if "goal" in bundle.takes and not piloted:
+        raise UserError(f"--camera {camera}: a policy with a goal needs odometry, by ROS 2 alone")
+    if piloted != (camera == NO_CAMERA):
+        needs = "its sticks steer it: --camera none" if piloted else "this policy needs one"
+        raise UserError(f"--camera {camera}: {needs}")
+    return None if piloted else camera_of(camera)
+
+
+def _timeouts(options: DirectOptions, bundle: Bundle) -> Mapping[str, SensorTimeouts]:
+    """Time-outs by sensor: the contract's, or those of the command line.
+
+    Raises:
+        UserError: one of the command line is not understood.
+    """
+    given = dict(map(_timeout, options.timeouts))
+    contract, sensors = sensor_timeouts_of(bundle.contract), options.sensors
+    if unknown := given.keys() - sensors.keys():
+        known = ", ".join(sensors)
+        raise UserError(f"--timeouts {', '.join(unknown)}: no such sensor, there are {known}")
+    found = {name: given.get(name, contract[sensor]) for name, sensor in sensors.items()}
+    camera = max((found[topic] for topic in CAMERA_TOPICS), key=lambda each: each.stale_s)
+    return {**found, PAIR: camera, CAMERA: camera}
+
+
+def _timeout(text: str) -> tuple[str, SensorTimeouts]:
+    """A sensor and its time-outs, as in lowstate=0.05/0.1/0.2."""
+    name, _, ages = text.partition("=")
+    try:
+        timeouts = SensorTimeouts(*map(float, ages.split("/")))
+    except (ValueError, TypeError):
+        timeouts = None
+    if timeouts is None or not timeouts.ordered:
+        raise UserError(f"--timeouts {text}: expected ages [s] in order, lowstate=0.05/0.1/0.2")
+    return name, timeouts
