@@ -40,7 +40,9 @@ class OrderServer:
             self._server = _Server((HOST, port), _handler(orders))
         except OSError as error:
             raise UserError(f"--orders {port}: {error.strerror}") from None
-        self._thread = threading.Thread(target=self._server.serve_forever, name="orders")
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, name="orders", daemon=True
+        )
         self._thread.start()
 
     def close(self) -> None:
