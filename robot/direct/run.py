@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -98,10 +99,11 @@ def operate(options: DirectOptions, warnings: Iterable[str]) -> None:
 
 
 def say(lines: Iterable[Line]) -> None:
-    """Print lines for the operator on standard error."""
+    """Print lines for the operator on standard error; what a full `Terminal` refuses is lost."""
     for line in lines:
         if line.logged:
-            print(f"{'warning: ' if line.warns else ''}{line.text}", file=sys.stderr, flush=True)
+            with suppress(OSError):
+                print(f"{'warning: ' * line.warns}{line.text}", file=sys.stderr, flush=True)
 
 
 class DirectRun:
