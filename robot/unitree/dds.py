@@ -91,7 +91,7 @@ class RecordTopic(Topic[Any]):
     """A topic of records of one message."""
 
     def __init__(self, participant: DomainParticipant, name: str, message: Message) -> None:
-        self.message, self.descriptor, self.data_type = message, _descriptor(message), None
+        self.message, self.descriptor, self.data_type = message, _descriptor(message), Sample
         create, described = _LIBRARY.dds_create_topic, ctypes.byref(self.descriptor)
         Entity.__init__(self, create(participant._ref, described, name.encode(), None, None))
         self._keepalive_entities = [participant]
@@ -117,9 +117,14 @@ class RecordWriter(DataWriter[Any]):
 class RecordReader(DataReader[Any]):
     """Takes records from a topic."""
 
-    _kept: tuple[NDArray[np.uint8], Any, Any] | None = None
+    def __init__(
+        self, participant: DomainParticipant, topic: RecordTopic, quality: Qos | None = None
+    ) -> None:
+        super().__init__(participant, topic, quality)
+        self._records = topic
+        self._kept: tuple[NDArray[np.uint8], Any, Any] | None = None
 
-    def take(self, N: int = 1, **_: Any) -> list[Sample]:  # noqa: N803 (the package's)
+    def take(self, N: int = 1, *_: Any, **__: Any) -> list[Sample]:  # noqa: N803 (the package's)
         """At most N samples that have arrived, oldest first.
 
         Raises:
@@ -134,7 +139,7 @@ class RecordReader(DataReader[Any]):
     def _room(self, number: int) -> tuple[NDArray[np.uint8], Any, Any]:
         """C structs (number, bytes), pointers to them, and room for their infos."""
         if self._kept is None or len(self._kept[0]) < number:
-            size = self._topic.message.dtype.itemsize
+            size = self._records.message.dtype.itemsize
             memory = np.zeros((number, size), np.uint8)
             at = memory.ctypes.data
             pointers = (ctypes.c_void_p * number)(*range(at, at + number * size, size))
@@ -142,7 +147,7 @@ class RecordReader(DataReader[Any]):
         return self._kept
 
     def _sample(self, struct: NDArray[np.uint8], info: Any) -> Sample:
-        topic = self._topic
+        topic = self._records
         # As bytes: numpy copies no padding of records, but the checksum is computed over it.
         record = struct.copy().view(topic.message.dtype).reshape(())
         texts = {name: ctypes.string_at(int(record[name])).decode() for name in topic.message.texts}

@@ -10,6 +10,7 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,10 +68,11 @@ class Message:
                 yield from (MEMBER | SIZES[kind] << 16, offset)
 
 
-def _dtype(kind: str | Message) -> np.dtype[np.void] | str:
+def _dtype(kind: str | Message) -> Any:
     if isinstance(kind, Message):
         return kind.dtype
-    return {TEXT: "u8", BYTES: np.dtype(list(SEQUENCE), align=True)}.get(kind, kind)
+    pointers: dict[str, Any] = {TEXT: "u8", BYTES: np.dtype(list(SEQUENCE), align=True)}
+    return pointers.get(kind, kind)
 
 
 def _message(name: str, **fields: str | Message | tuple[str | Message, int]) -> Message:

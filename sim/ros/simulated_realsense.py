@@ -53,7 +53,7 @@ class Frame:
         return self.time_ns / 1e6
 
     def get_frame_timestamp_domain(self) -> str:
-        return timestamp_domain.global_time
+        return str(timestamp_domain.global_time)
 
 
 @dataclass(frozen=True)
