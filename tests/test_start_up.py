@@ -86,9 +86,11 @@ def test_help_and_refusals_import_no_heavy_library() -> None:
 
 @pytest.mark.parametrize("imports", [6, 60, 120])
 def test_an_interrupt_during_imports_is_one_line(imports: int) -> None:
-    said, errors = forked([f"{name} --help" for name in COMMANDS], imports)
-    assert said == ["130"] * len(COMMANDS)
-    assert errors == "error: interrupted\n" * len(COMMANDS)
+    few = ("pixelgait-order",) if imports > 100 else ()  # an emergency stop imports little
+    names = [name for name in COMMANDS if name not in few]
+    said, errors = forked([f"{name} --help" for name in names], imports)
+    assert said == ["130"] * len(names)
+    assert errors == "error: interrupted\n" * len(names)
 
 
 def listed(folder: Path, **environment: str) -> list[Path]:
