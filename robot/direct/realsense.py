@@ -47,8 +47,7 @@ def camera_of(text: str) -> tuple[str, str]:
         raise UserError(f"--camera {text}: expected ros, none, {' or '.join(MODULES)}")
     if find_spec(MODULES[name].partition(".")[0]) is None:
         raise UserError(
-            f"--camera {text} needs {MODULES[name]}: "
-            f"in the checkout, pip install -e '.[{EXTRAS[name]}]'"
+            f"--camera {text} needs {MODULES[name]}: pip install 'pixelgait[{EXTRAS[name]}]'"
         )
     return MODULES[name], serial
 
