@@ -114,11 +114,12 @@ def slower(latent: Array) -> Array:
     return np.concatenate((slowed, np.sign(aside) * np.maximum(0.0, np.abs(aside) - share)))
 
 
-def without_speed(latent: Array, speed: float) -> Array:
-    """A latent command (2,) whose speed ends within `SLOW_S`, from this one [m/s]: it may turn."""
-    wanted, yaw_rate = commanded(latent)
-    slow = max(0.0, speed - CONTROL_DT_S / SLOW_S * MAX_SPEED_M_PER_S)
-    return latent_for(min(wanted, slow), yaw_rate)
+def without_speed(latent: Array, last: Array) -> Array:
+    """A latent command whose speed ends within `SLOW_S`, after the last one: it may turn."""
+    wanted, before = (float(np.hypot(*velocity(each)[:2])) for each in (latent, last))
+    slow = max(0.0, before - CONTROL_DT_S / SLOW_S * MAX_SPEED_M_PER_S)
+    share = min(1.0, slow / wanted) if wanted > 0.0 else 1.0
+    return np.array((share * (latent[0] + 1.0) - 1.0, latent[1], *(share * latent[LATENT_SIZE:])))
 
 
 class HeadingHold:
@@ -411,7 +412,7 @@ class Controller(DecisionScheduler):
     ) -> JointCommand:
         self.wanted = latent
         if self.free_m < math.inf:
-            latent = without_speed(latent, commanded(self.followed)[0])
+            latent = without_speed(latent, self.followed)
         self.followed = latent
         corrected = self.heading_hold.corrected(latent, reading.orientation)
         targets, self.carried = self.low_level(corrected, felt, self.carried)

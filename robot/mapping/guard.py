@@ -10,18 +10,19 @@ from pixelgait.robot.mapping.local_map import AHEAD_M, ASIDE_M, CELL_M, Surround
 from pixelgait.robot.spec import Array, RobotSpec
 
 LOOK_M = 0.3  # ahead of the robot: from 0.6 m/s it stands after 0.1 m; assumption
-MARGIN_M = 0.05  # beside the feet, and ahead of the camera; assumption
+MARGIN_M = 0.05  # around feet and camera; assumption
 SAMPLES = 6  # of the way
+SLOWEST_M_PER_S = 0.02  # slower is a turn on the spot
 
 
 class CollisionGuard:
     """Judges velocity commands by obstacles that were seen."""
 
     def __init__(self, spec: RobotSpec) -> None:
-        feet = np.abs(spec.feet_m).max(axis=0)
-        margin_m = MARGIN_M + CELL_M / 2.0  # places are middles of cells
-        self._front_m = max(float(feet[0]), spec.camera.position_m[0]) + margin_m
-        self._half_m = float(feet[1]) + margin_m
+        length, width = np.abs(spec.feet_m).max(axis=0)
+        length = max(float(length), spec.camera.position_m[0])
+        # Half of the body's length and width; places are middles of cells.
+        self._half_m = length + CELL_M / 2.0, float(width) + CELL_M / 2.0
         self._places = np.zeros((0, 2))  # of obstacles, x, y [m] in odometry's frame
 
     def update(self, around: Surroundings) -> None:
@@ -33,26 +34,30 @@ class CollisionGuard:
         x, y, heading_rad = around.place
         self._places = np.array((x, y)) + _turned(ahead[near], left[near], heading_rad)
 
-    def free_m(self, x: float, y: float, heading_rad: float, speed: float, turn: float) -> float:
-        """Free way [m] of a robot there at this speed [m/s] and yaw rate [rad/s]; inf: all of it.
+    def free_m(self, x: float, y: float, heading_rad: float, velocity: Array) -> float:
+        """Free way [m] of a robot there with this velocity (3,), see `controller.velocity`.
 
-        A robot that turns on the spot is not judged: it may turn away.
+        inf: it does not meet anything within `LOOK_M`. A robot that turns on the spot is not
+        judged: it may turn away.
         """
-        if speed <= 0.02 or not len(self._places):
+        speed = math.hypot(velocity[0], velocity[1])
+        if speed < SLOWEST_M_PER_S or not len(self._places):
             return math.inf
         away = self._places - np.array((x, y))
         places = _turned(away[:, 0], away[:, 1], -heading_rad)
         ways = np.linspace(0.0, LOOK_M, SAMPLES)
-        bend = ways * (turn / speed)  # heading after each way
-        half = bend / 2.0
-        chord = ways * np.sinc(half / np.pi)
-        ahead, left = chord * np.cos(half), chord * np.sin(half)
+        bend = ways * (velocity[2] / speed)  # of the heading after each way
+        chord, course = ways * np.sinc(bend / 2.0 / np.pi), math.atan2(velocity[1], velocity[0])
+        ahead, left = chord * np.cos(course + bend / 2.0), chord * np.sin(course + bend / 2.0)
         cos, sin = np.cos(bend)[:, None], np.sin(bend)[:, None]
         dx, dy = places[:, 0] - ahead[:, None], places[:, 1] - left[:, None]
-        front, side = cos * dx + sin * dy, cos * dy - sin * dx
-        # What is beside or under the body already does not get nearer by going on.
-        hit = (front > 0.0) & (front < self._front_m) & (np.abs(side) < self._half_m)
-        hits = np.flatnonzero(hit.any(axis=1))
+        front, side = np.abs(cos * dx + sin * dy), np.abs(cos * dy - sin * dx)
+        meets = (front < self._half_m[0] + MARGIN_M) & (side < self._half_m[1] + MARGIN_M)
+        # What is beside the body already, and not ahead of it, does not come nearer.
+        cos0, sin0 = math.cos(course), math.sin(course)
+        reach_m = abs(cos0) * self._half_m[0] + abs(sin0) * self._half_m[1]
+        is_ahead = cos0 * places[:, 0] + sin0 * places[:, 1] > reach_m
+        hits = np.flatnonzero((meets & (is_ahead | ~meets[0])).any(axis=1))
         return float(ways[hits[0]]) if hits.size else math.inf
 
 

@@ -88,16 +88,16 @@ class Mapper:
             self.guard.update(self.around)
             self.blind = None
 
-    def free_m(self, speed: float, yaw_rate: float) -> float:
-        """Free way [m] at this velocity command [m/s, rad/s]; inf: no obstacle is near.
+    def free_m(self, velocity: Array) -> float:
+        """Free way [m] at this velocity (3,): ahead, left [m/s], yaw rate [rad/s]; inf: all of it.
 
         Without a map the way is not free.
         """
         if self.around is not None and self._now_s > self.around.time_s + STALE_S:
             self.blind = f"no depth image for {STALE_S:g} s"
         if self.blind is not None or self._place is None:
-            return 0.0 if speed > 0.0 else math.inf
-        return self.guard.free_m(*self._place, speed, yaw_rate)
+            return 0.0 if velocity[:2].any() else math.inf
+        return self.guard.free_m(*self._place, velocity)
 
     def height_scan(self, points: Array) -> Floats:
         """How far the ground is below the base (n,) [m], at points (n, 2) in the heading frame."""

@@ -8,7 +8,7 @@ from collections import deque
 import numpy as np
 from numpy.typing import NDArray
 
-from pixelgait.robot.control.controller import commanded
+from pixelgait.robot.control.controller import velocity
 from pixelgait.robot.interface import Reading
 from pixelgait.robot.mapping.mapper import Mapper
 from pixelgait.robot.spec import Array
@@ -47,7 +47,7 @@ class SimulatedMap:
         while self._late and reading.time_s >= self._late[0][0] + self._sample.camera_latency_s:
             time_s, depth = self._late.popleft()
             self.mapper.add(time_s, self._view.used(depth), self._view)
-        return self.mapper.free_m(*commanded(wanted))
+        return self.mapper.free_m(velocity(wanted))
 
     def _begin(self) -> None:
         seed, randomisation = self._body.seed, self._randomisation

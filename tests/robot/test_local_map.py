@@ -177,15 +177,25 @@ def test_the_map_forgets_after_its_time() -> None:
 
 def test_the_guard_judges_the_commanded_way() -> None:
     walker = Walker([(0.75, -0.1, 0.0, 0.9, 0.1, 0.3)])
+
+    def free_m(ahead: float, left: float = 0.0, turn: float = 0.0) -> float:
+        return walker.mapper.free_m(np.array((ahead, left, turn)))
+
     walker.go(0.6)
-    assert math.isinf(walker.mapper.free_m(0.4, 0.0))  # 0.5 m ahead of the front
+    assert math.isinf(free_m(0.4))  # 0.5 m ahead of the front
     walker.go(1.0, speed=0.3)
-    assert 0.05 <= walker.mapper.free_m(0.4, 0.0) <= 0.25
-    assert math.isinf(walker.mapper.free_m(0.0, 1.0))  # it may turn away
-    assert math.isinf(walker.mapper.free_m(0.2, 1.0))  # a bend round it
+    assert 0.05 <= free_m(0.4) <= 0.25
+    assert math.isinf(free_m(0.0, turn=1.0))  # it may turn away
+    assert math.isinf(free_m(0.2, turn=1.0))  # a bend round it
+    assert math.isinf(free_m(-0.2))
+    assert math.isinf(free_m(0.0, left=0.2))
+    walker.go(0.9, speed=0.3, turn=-1.0)
+    walker.go(0.65, turn=-1.0)  # now it is to the left
+    assert math.isinf(free_m(0.4))
+    assert free_m(0.0, left=0.3) <= 0.3
     walker.time_s += 1.0
     walker.mapper.step(walker.reading())
-    assert walker.mapper.free_m(0.4, 0.0) == 0.0
+    assert free_m(0.4) == 0.0
     assert walker.mapper.blind == "no depth image for 0.5 s"
 
 

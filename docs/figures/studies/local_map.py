@@ -383,7 +383,7 @@ def _reading(moment: Moment) -> Reading:
 
 def _step(mapper: Mapper, reading: Reading) -> None:
     mapper.step(reading)
-    mapper.free_m(SPEED, 0.1)
+    mapper.free_m(np.array((SPEED, 0.0, 0.1)))
 
 
 def _timed(work: Callable[[], object]) -> float:

@@ -12,7 +12,7 @@ import numpy as np
 from nav_msgs.msg import OccupancyGrid, Odometry
 from sensor_msgs.msg import CameraInfo
 
-from pixelgait.robot.control.controller import ODOMETRY_TIMEOUT_S, commanded
+from pixelgait.robot.control.controller import ODOMETRY_TIMEOUT_S, velocity
 from pixelgait.robot.control.image_decoding import depth_part
 from pixelgait.robot.control.lens import calibrated
 from pixelgait.robot.errors import UserError
@@ -64,7 +64,7 @@ class MapTopics:
                 self._take(message)
         except UserError as error:  # the map is not worth a fault
             self.problem = str(error)
-        free_m = self.mapper.free_m(*commanded(wanted)) if self._guards() else math.inf
+        free_m = self.mapper.free_m(velocity(wanted)) if self._guards() else math.inf
         self._free_m = free_m
         return free_m
 
