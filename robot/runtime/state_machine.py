@@ -368,7 +368,7 @@ class Operation:
             name = self.supervisor.spec.joint_names[int(error.argmax())]
             return f"{name} is {error.max():.2f} rad from where it should stand"
         # The sensor checks report values that are not finite.
-        return self._consistency.standing.judge(reading)
+        return self._consistency.standing.judge(reading, self._last)
 
     def _contradiction(self, reading: Reading, walking: bool) -> bool:
         """Whether joints and IMU of a robot that is up contradict each other: a fault."""

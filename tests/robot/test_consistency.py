@@ -22,6 +22,7 @@ from pixelgait.robot.safety.consistency import (
     JointConsistency,
     Motion,
     RateConsistency,
+    StandingTilt,
 )
 from pixelgait.robot.spec import A1, ROBOTS, Array, RobotSpec
 from pixelgait.sim.body.randomisation import Randomisation
@@ -268,6 +269,31 @@ def test_a_joint_whose_motor_and_encoder_have_another_sign_is_refused() -> None:
     assert found is not None
     assert "which its legs do not explain: has a joint the name or sign of another?" in found
     assert operation.state is RobotState.STANDING_UP
+
+
+@pytest.mark.parametrize(
+    ("tilt_rad", "loads_rad", "lay", "fault"),
+    [
+        (0.30, (0.07, 0.07, 0.08, 0.06), False, False),  # two feet on a kerb
+        (0.30, (0.05, 0.05, 0.06, 0.01), False, False),  # one foot, across
+        (0.30, (0.03, 0.12, 0.18, 0.03), False, True),  # the thigh of the lower leg turns otherwise
+        (0.30, (0.03, 0.12, 0.18, 0.03), True, False),  # the ground was as tilted before
+        (0.60, (0.07, 0.07, 0.08, 0.06), False, True),
+    ],
+)
+def test_a_robot_that_stands_on_a_kerb_has_no_joint_of_another_sign(
+    tilt_rad: float, loads_rad: tuple[float, ...], lay: bool, fault: bool
+) -> None:
+    """Its nose and its right side are down, so FR is lowest; loads of FR, FL, RR, RL."""
+    half, standing = tilt_rad / 2.0, StandingTilt(A1)
+    axis = np.array((0.3, 1.0, 0.0)) / np.hypot(0.3, 1.0)
+    reading = stance(A1, np.zeros(3))[0]
+    tilted = np.array((*(math.sin(half) * axis), math.cos(half)))
+    standing.begin(replace(reading, orientation=tilted if lay else LEVEL))
+    targets = A1.default_pose_rad.copy()
+    targets[2::3] += np.array(A1.extension_signs) * loads_rad
+    reading = replace(reading, joint_angles=A1.default_pose_rad, orientation=tilted)
+    assert (standing.judge(reading, targets) is not None) is fault
 
 
 def test_a_dry_run_is_not_compared_with_its_targets() -> None:
