@@ -11,6 +11,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 from pixelgait.robot.bundle import load_bundle
@@ -62,11 +63,19 @@ class RecordedLink:
         return self.read().time_s + self.period_s * max(0, self._taken - len(self.readings))
 
 
+def recorded_readings(name: str) -> list[Reading]:
+    """Readings of the recorded walk of a shipped bundle, each with an image."""
+    steps = read_recording(RECORDINGS / f"{name}.mcap").steps
+    first = next(number for number, step in enumerate(steps) if step.decided)
+    image = steps[first].inputs.reading.image()
+    before = [replace(step.inputs.reading, image=lambda: image) for step in steps[:first]]
+    return [*before, *(step.inputs.reading for step in steps[first:])]
+
+
 def main(name: str = "iap") -> None:
     """Walk on a recording of the shipped bundle; exit code 1 if it does not end as it must."""
     bundle = load_bundle(name)
-    steps = read_recording(RECORDINGS / f"{name}.mcap").steps
-    link = RecordedLink([step.inputs.reading for step in steps], bundle.control_dt_s)
+    link = RecordedLink(recorded_readings(name), bundle.control_dt_s)
     profiler = LatencyProfiler(bundle.control_dt_s, link.sensors)
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "walk.mcap"
@@ -81,9 +90,10 @@ def main(name: str = "iap") -> None:
                 time.sleep(0.1)
             loop.stop()
             recorder.end(loop.fault)
+        print(f"{loop.fault}; {len(loop.decisions)} decisions, {len(link.commands)} commands")
+        print(recorder.problem or "recorded in full")
         figures = replay(read_recording(file), bundle)
     print(format_table(profiler.report(bundle.contract)))
-    print(f"{loop.fault}; {len(loop.decisions)} decisions, {len(link.commands)} commands")
     print(format_figures(figures))
     walked = len(loop.decisions) > 1 and loop.fault.startswith("joints is silent")
     sys.exit(not walked or bool(figures["different"]) or not figures["complete"])

@@ -15,7 +15,7 @@ mkdir -p "$there"
 python3 -m pip wheel --quiet --no-deps --wheel-dir "$there/wheel" .
 rm -rf "$site"
 python3 -m pip install --quiet --target "$site" --no-compile --only-binary=:all: --implementation cp --python-version 3.11 \
-    --platform manylinux_2_{28,27,17}_aarch64 --platform manylinux2014_aarch64 \
+    --platform={manylinux_2_{28,27,17},manylinux2014}_aarch64 \
     "$(ls "$there"/wheel/pixelgait-*.whl)[record]" "onnxruntime==$onnxruntime" pyyaml pytest
 
 # Cyclone DDS has no wheel for aarch64: its Python part, from PyPI's source, is compiled against Debian's library.
@@ -24,8 +24,8 @@ tar -xzf "$there/cyclonedds-$cyclonedds.tar.gz" -C "$there"
 source=$there/cyclonedds-$cyclonedds library=usr/lib/aarch64-linux-gnu
 cp -r "$source/cyclonedds" "$site"
 printf "in_wheel = False\nlibrary_path = '/$library/libddsc.so'\n" > "$site/cyclonedds/__library__.py"
-aarch64-linux-gnu-gcc -O2 -shared -fPIC -w -I"$root/usr/include" -I"$root/usr/include/python3.11" -I"$source/clayer" \
-    "$source"/clayer/*.c -L"$root/$library" -lddsc -Wl,--allow-shlib-undefined -o "$site/cyclonedds/_clayer.abi3.so"
+aarch64-linux-gnu-gcc -O2 -shared -fPIC -w -I"$root"/usr/include{,/aarch64-linux-gnu,/python3.11} -I"$source/clayer" \
+    "$source"/clayer/*.c "$root/$library/libddsc.so" -Wl,--allow-shlib-undefined -o "$site/cyclonedds/_clayer.abi3.so"
 
 # Child processes start the emulator as well, by this script.
 cat > "$there/python" <<END

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
+from importlib import metadata
 from typing import Any
 
 import pytest
@@ -74,11 +75,24 @@ def test_events_are_found_under_the_name_that_humble_gives_them(
     assert distributions.silent_events().use_default_callbacks is False
 
 
-@pytest.mark.parametrize(("distribution", "wanted"), [("humble", "1"), ("jazzy", None)])
-def test_another_middleware_stays_local_by_the_variable_it_knows(
-    distribution: str, wanted: str | None, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("version", "localhost_only", "profiles"),
+    [
+        (3, "1", ("FASTRTPS_DEFAULT_PROFILES_FILE",)),
+        (7, None, ("FASTRTPS_DEFAULT_PROFILES_FILE",)),
+        (9, None, ("FASTDDS_DEFAULT_PROFILES_FILE",)),
+    ],
+)
+def test_a_distribution_gets_the_variables_it_knows(
+    version: int,
+    localhost_only: str | None,
+    profiles: tuple[str, ...],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(os, "environ", {"ROS_DISTRO": distribution})
+    """Others give a warning in every process."""
+    monkeypatch.setattr(metadata, "version", lambda _: f"{version}.1.6")
+    monkeypatch.setattr(os, "environ", {})
     distributions.stay_local()
     assert os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] == "LOCALHOST"
-    assert os.environ.get("ROS_LOCALHOST_ONLY") == wanted
+    assert os.environ.get("ROS_LOCALHOST_ONLY") == localhost_only
+    assert distributions.profile_variables() == profiles

@@ -6,18 +6,37 @@ rmw_fastrtps 6.2) and was not tried. Its differences, of what this package uses:
 * `rclpy.event_handler` is called `rclpy.qos_event` (renamed in rclpy 4.0);
 * a node has no `add_post_set_parameters_callback` (new in rclpy 3.7);
 * the middleware does not know ROS_AUTOMATIC_DISCOVERY_RANGE, but ROS_LOCALHOST_ONLY alone.
+
+Kilted's Fast DDS reads its profile from a variable of another name, and warns of the former one.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from importlib import import_module
+from collections.abc import Callable, Sequence
+from importlib import import_module, metadata
 from typing import Any
 
-DISTRIBUTION, HUMBLE = "ROS_DISTRO", "humble"  # set by a distribution's setup.bash
+from pixelgait.robot.ros.common.discovery import PROFILES
+
+HUMBLE, JAZZY = 3, 7  # major versions of rclpy; Kilted's is 9
 RANGE, LOCALHOST_ONLY = "ROS_AUTOMATIC_DISCOVERY_RANGE", "ROS_LOCALHOST_ONLY"
 Changed = Callable[[list[Any]], None]
+
+
+def rclpy_version() -> int:
+    """Major version of the rclpy that would be imported; 0 if it is unknown."""
+    try:
+        return int(metadata.version("rclpy").split(".")[0])
+    except (metadata.PackageNotFoundError, ValueError):
+        return 0
+
+
+def profile_variables() -> Sequence[str]:
+    """Variables from which this distribution's Fast DDS reads its profile."""
+    older, newer = PROFILES
+    version = rclpy_version()
+    return PROFILES if not version else (older,) if version <= JAZZY else (newer,)
 
 
 def stay_local() -> None:
@@ -26,7 +45,7 @@ def stay_local() -> None:
     Later distributions warn of Humble's variable.
     """
     os.environ[RANGE] = "LOCALHOST"
-    if os.environ.get(DISTRIBUTION) == HUMBLE:
+    if rclpy_version() == HUMBLE:
         os.environ[LOCALHOST_ONLY] = "1"
 
 

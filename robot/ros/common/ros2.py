@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from pixelgait.robot.cli.processes import ENDING, stopped_by_signals
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.ros.common import distributions
-from pixelgait.robot.ros.common.discovery import PROFILES, check_environment, is_local
+from pixelgait.robot.ros.common.discovery import check_environment, is_local
 from pixelgait.robot.ros.common.topic_names import COLOUR, DEPTH, IMU, JOINT_STATES
 from pixelgait.robot.spec import ROBOTS, Array
 
@@ -26,7 +26,7 @@ if is_local():
     os.environ.pop(distributions.LOCALHOST_ONLY, None)
     if os.environ.get("RMW_IMPLEMENTATION", "rmw_fastrtps_cpp") == "rmw_fastrtps_cpp":
         os.environ[distributions.RANGE] = "SYSTEM_DEFAULT"  # as the profile says
-        for name in PROFILES:
+        for name in distributions.profile_variables():
             os.environ[name] = str(LOOPBACK)
     else:
         distributions.stay_local()
