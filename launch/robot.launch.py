@@ -17,8 +17,10 @@ FLAGS = (
     ("realtime", "true", "Ask for real-time priority."),
 )
 OPTIONS = (
-    ("link", "ros", "ros, ros2-control, joint-trajectory, or go2:INTERFACE: a Go2's own DDS."),
+    ("link", "ros", "ros, velocity, ros2-control, joint-trajectory, go2:INTERFACE, go2-sport:…"),
     ("pilot", "bundle", "bundle, policy or cmd_vel: source of the velocity command."),
+    ("response", "", "How a robot with its own gait answers velocities: a file of measure."),
+    ("measure", "", "Measure that, and write the file."),
     ("goal", "", "First goal: 'x y' [m] in odom's frame."),
     ("duration", "0.0", "Stop after walking so many seconds; 0: never."),
     ("out", "", "Folder for latency.json and decisions.npz."),

@@ -36,7 +36,7 @@ OPTIONS = (
     ("odom_scale", "1.0", "Scale error of odom's lengths (factor)."),
     ("odom_turn", "0.0", "Drift of odom's heading [rad/m]."),
     ("odom_noise", "0.0", "Noise of odom, standard deviation [m], of its heading [rad]."),
-    ("link", "ros", "ros, ros2-control, joint-trajectory, or go2:lo: a Go2's own DDS."),
+    ("link", "ros", "ros, velocity, ros2-control, joint-trajectory, or go2:lo: a Go2's own DDS."),
     ("sim_out", "", "Folder for trajectory.npz."),
     ("video", "", "Film of the walk, rendered at the end: .mp4, .gif, or .png."),
 )

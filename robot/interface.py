@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any, Protocol
 
+import numpy as np
 from numpy.typing import NDArray
 
 from pixelgait.robot.spec import Array
@@ -34,8 +36,9 @@ class Reading:
     """
 
     time_s: float
-    joint_angles: Array  # (12,) [rad], in the order of RobotSpec.joint_names
-    joint_velocities: Array  # (12,) [rad/s]
+    # (12,) [rad], in the order of RobotSpec.joint_names; (0,) of a robot with its own gait
+    joint_angles: Array
+    joint_velocities: Array  # (12,) or (0,) [rad/s]
     orientation: Array  # (4,) quaternion xyzw, base in world
     angular_velocity: Array  # (3,) [rad/s], base frame
     image: Callable[[], Image]
@@ -52,6 +55,41 @@ class JointCommand:
     kp: Array  # (12,) [Nm/rad]
     kd: Array  # (12,) [Nm s/rad]
     feed_forward: Array  # (12,) [Nm]
+
+    @property
+    def values(self) -> Array:
+        """What is commanded: here the targets."""
+        return self.targets
+
+
+class Posture(Enum):
+    """What a robot that walks by a gait of its own is to do."""
+
+    IDLE = "idle"  # what it likes; nothing is sent but that it shall not move any more
+    UP = "up"  # stand, or walk with the commanded velocity
+    DOWN = "down"  # lie down
+    STOP = "stop"  # the robot's own emergency stop
+
+
+NO_JOINTS: Array = np.zeros(0)
+
+
+@dataclass(frozen=True, slots=True)
+class VelocityCommand(JointCommand):
+    """Command to a robot that walks by a gait of its own: it has no joints for us."""
+
+    velocity: Array  # (3,) x, y [m/s], yaw rate [rad/s], base frame
+    posture: Posture
+
+    @property
+    def values(self) -> Array:
+        """The velocity."""
+        return self.velocity
+
+
+def velocity_command(time_s: float, velocity: Array, posture: Posture) -> VelocityCommand:
+    """A `VelocityCommand` that answers the reading with this stamp [s]."""
+    return VelocityCommand(time_s, NO_JOINTS, NO_JOINTS, NO_JOINTS, NO_JOINTS, velocity, posture)
 
 
 class Body(Protocol):

@@ -30,6 +30,7 @@ from pixelgait.robot.control.controller import (
 from pixelgait.robot.control.gait import standing_targets
 from pixelgait.robot.control.low_level import LATENT_SIZE, LOW_LEVEL_CONTRACT
 from pixelgait.robot.control.observation import IMU, NO_GOAL, camera_contract
+from pixelgait.robot.control.velocity import Response, VelocityController
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.estimation.kinematics import posed
 from pixelgait.robot.files import file_sha256, read_json
@@ -49,6 +50,7 @@ from pixelgait.robot.safety.supervisor import (
     Supervisor,
     sensor_timeouts_of,
 )
+from pixelgait.robot.safety.velocity import VelocitySupervisor
 from pixelgait.robot.spec import (
     AXES,
     ROBOTS,
@@ -223,6 +225,16 @@ class Bundle:
         guard = Supervisor(self.spec, timeouts, self.legs)
         decides = self.high_level if high_level is None else high_level
         return Controller(decides, self.low_level, guard, stopwatch)
+
+    def velocity_controller(
+        self,
+        response: Response,
+        sensor_timeouts: Mapping[str, SensorTimeouts] | None = None,
+        stopwatch: Stopwatch = NO_STOPWATCH,
+    ) -> VelocityController:
+        """A controller of the high level alone, for a robot with its own gait and this response."""
+        guard = VelocitySupervisor(self.spec, sensor_timeouts or sensor_timeouts_of(self.contract))
+        return VelocityController(self.high_level, guard, response, stopwatch)
 
 
 def load_bundle(name: str | Path, spec: RobotSpec | None = None) -> Bundle:

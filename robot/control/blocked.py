@@ -163,10 +163,12 @@ class Blocked:
     The low level was not trained to step back. But it is linear, and follows commands below its
     range: a latent speed of -1.8 gives an A1 or a Go2 -0.25 m/s, and in 80 randomised robots of
     both none fell (0.15 to 0.42 m back in 1.5 s, both simulators). A Mini Cheetah steps in place.
+
+    Without a `spec`, for a robot whose joints are unknown, odometry alone tells.
     """
 
-    def __init__(self, spec: RobotSpec, gains: Gains) -> None:
-        self._push, self._way = PushCheck(spec, gains), WayCheck()
+    def __init__(self, spec: RobotSpec | None, gains: Gains) -> None:
+        self._push, self._way = PushCheck(spec, gains) if spec else None, WayCheck()
         self.begin()
 
     def begin(self) -> None:
@@ -174,7 +176,8 @@ class Blocked:
         self.tries, self.given_up = 0, False
         self._steps = 0  # of the manoeuvre that are left
         self._free_steps = 0  # walked since the last one
-        self._push.begin()
+        if self._push is not None:
+            self._push.begin()
         self._way.pause()
 
     @property
@@ -202,20 +205,24 @@ class Blocked:
         if self._free_steps * CONTROL_DT_S > FREE_S:
             self.tries = 0
         if speed < WALKS_M_PER_S:
-            self._push.pause()
-            self._way.pause()
+            self._pause()
             return False
-        pushes = self._push.pushes(reading, targets, float(latent[1]))
+        turn = float(latent[1])
+        pushes = self._push is not None and self._push.pushes(reading, targets, turn)
         if not (self._way.stuck(reading.odometry, speed) or pushes):
             return False
-        self._push.pause()
-        self._way.pause()
+        self._pause()
         self._free_steps = 0
         self.given_up = self.tries == TRIES
         if not self.given_up:
             self.tries += 1
             self._steps = round((BACK_S + AWAY_S) / CONTROL_DT_S)
         return True
+
+    def _pause(self) -> None:
+        if self._push is not None:
+            self._push.pause()
+        self._way.pause()
 
     @property
     def cause(self) -> str:

@@ -353,6 +353,11 @@ class Controller(DecisionScheduler):
         """The supervisor's, which may be set while it walks."""
         return self.supervisor.sensor_timeouts.get(CAMERA, SENSOR_TIMEOUTS[CAMERA])
 
+    def shadow(self) -> Controller:
+        """A controller with the same graphs and a memory of its own."""
+        supervisor = Supervisor(self.supervisor.spec, legs=self.supervisor.legs)
+        return Controller(self.high_level, self.low_level, supervisor)
+
     def reset(self) -> None:
         """Start anew with a robot in an unknown state: no fault, no reading, no command sent."""
         self.supervisor.reset()
@@ -415,7 +420,13 @@ class Controller(DecisionScheduler):
             latent = without_speed(latent, self.followed)
         self.followed = latent
         corrected = self.heading_hold.corrected(latent, reading.orientation)
-        targets, self.carried = self.low_level(corrected, felt, self.carried)
+        return self._command(corrected, reading, felt, ages)
+
+    def _command(
+        self, latent: Array, reading: Reading, felt: Reading, ages: Mapping[str, float]
+    ) -> JointCommand:
+        """The command to send for a latent command, by low level and supervisor."""
+        targets, self.carried = self.low_level(latent, felt, self.carried)
         self.stopwatch.lap("low_level")
         command = self.supervisor.review(reading, targets, ages, self.supervisor.walking)
         self.walked_steps += 1

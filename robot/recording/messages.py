@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pixelgait.robot.control.observation import COLOURS
-from pixelgait.robot.interface import Image
+from pixelgait.robot.interface import Image, VelocityCommand
 from pixelgait.robot.mapping.picture import drawn
 from pixelgait.robot.runtime.control_loop import ControlStep
 from pixelgait.robot.spec import Array
@@ -23,6 +23,7 @@ JOINTS, IMU, SEEN, COMMAND, STATE, STEP = (
     *("joint_states", "imu/data", "camera/seen", "joint_command"),
     *("pixelgait/state", "step"),
 )
+VELOCITY = "cmd_vel"  # of a robot with its own gait, instead of joint commands
 SEEN_DEPTH = "camera/seen_depth"  # of an RGB-D image, beside its colours
 LOCAL_MAP = "local_map"  # as a picture
 _LINE = "=" * 80
@@ -32,6 +33,7 @@ _PARTS = {
     "std_msgs/Header": _HEADER,
     "builtin_interfaces/Time": _TIME,
     "geometry_msgs/Quaternion": "float64 x\nfloat64 y\nfloat64 z\nfloat64 w",
+    "geometry_msgs/Twist": "geometry_msgs/Vector3 linear\ngeometry_msgs/Vector3 angular",
     "geometry_msgs/Vector3": "float64 x\nfloat64 y\nfloat64 z",
     "pixelgait/Age": "string sensor\nfloat64 age_s",
     "pixelgait/SensorTimeouts": "string sensor\nfloat64 ageing_s\nfloat64 stale_s\nfloat64 dead_s",
@@ -66,7 +68,7 @@ string cause
 string fault
 bool sent
 Decision[] decision  # one where an image was processed
-float64[] targets
+float64[] targets  # or x, y [m/s], yaw rate [rad/s] of a robot with its own gait
 float64[] kp
 float64[] kd
 float64 took_us
@@ -102,6 +104,15 @@ TYPES = {
             *_STAMPED,
         ),
     ),
+    VELOCITY: (
+        "geometry_msgs/msg/TwistStamped",
+        _definition(
+            "std_msgs/Header header\ngeometry_msgs/Twist twist",
+            *_STAMPED,
+            "geometry_msgs/Twist",
+            "geometry_msgs/Vector3",
+        ),
+    ),
     STATE: ("std_msgs/msg/String", "string data"),
     STEP: (
         "pixelgait/msg/Step",
@@ -126,8 +137,11 @@ def messages(
         yield from image_messages(step.image)
     if step.around is not None:
         yield LOCAL_MAP, _image(drawn(step.around, 1), step.around.time_s)
-    targets = command.targets if step.sent and command.kp.any() else np.zeros(0)
-    yield COMMAND, _joint_state(header, joint_names, targets, np.zeros(0))
+    if isinstance(command, VelocityCommand):
+        yield VELOCITY, _twist(header, command.velocity)
+    else:
+        targets = command.targets if step.sent and command.kp.any() else np.zeros(0)
+        yield COMMAND, _joint_state(header, joint_names, targets, np.zeros(0))
     if changed:
         yield STATE, state_message(step.state, step.cause)
     yield STEP, _step(step, session)
@@ -167,7 +181,7 @@ def _step(step: ControlStep, session: int) -> dict[str, Any]:
         "decision": decision and [
             {"latent": decision.latent.tolist(), "duration_steps": decision.duration_steps}
         ],
-        "targets": command.targets.tolist(),
+        "targets": command.values.tolist(),
         "kp": command.kp.tolist(),
         "kd": command.kd.tolist(),
         "took_us": step.took_us,
@@ -190,6 +204,12 @@ def _joint_state(
         "velocity": velocity.tolist(),
         "effort": [],
     }
+
+
+def _twist(header: dict[str, Any], velocity: Array) -> dict[str, Any]:
+    x, y, yaw_rate = velocity.tolist()
+    linear, angular = {"x": x, "y": y, "z": 0.0}, {"x": 0.0, "y": 0.0, "z": yaw_rate}
+    return {"header": header, "twist": {"linear": linear, "angular": angular}}
 
 
 def _imu(header: dict[str, Any], orientation: Array, rate: Array) -> dict[str, Any]:

@@ -24,6 +24,7 @@ from typing import Any
 
 from pixelgait.robot.bundle import CONTRACT, FILES, Bundle
 from pixelgait.robot.cli.provenance import git_state, version
+from pixelgait.robot.control.velocity import RESPONSE, Response
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import json_bytes, require_writable
 from pixelgait.robot.runtime.control_loop import ControlStep
@@ -74,8 +75,9 @@ class Recorder:
         with suppress(OSError):  # above the system's limit
             fcntl.fcntl(self._pipe, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
 
-    def begin(self, bundle: Bundle) -> None:
-        """Start a session: a controller of this bundle begins.
+    def begin(self, bundle: Bundle, response: Response | None = None) -> None:
+        """Start a session: a controller of this bundle begins, or its high level alone, if there
+        is a `response`, that of a robot with its own gait.
 
         A recording holds one bundle. It ends if another bundle walks, or the files have changed.
         """
@@ -93,7 +95,9 @@ class Recorder:
             "commit": str(git["commit"]),
             "modified": str(git["modified"]),
         }
-        names = bundle.spec.joint_names
+        names = bundle.spec.joint_names if response is None else ()
+        if response is not None:
+            files = {**files, RESPONSE: response.to_json()}
         self._put(("begin", {"files": files, "about": about, "joint_names": names}))
 
     def _files(self, bundle: Bundle) -> dict[str, bytes]:

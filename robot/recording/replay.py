@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,13 +15,15 @@ import tyro
 from pixelgait.robot.bundle import CONTRACT, FILES, SHIPPED, Bundle, load_bundle
 from pixelgait.robot.cli.options import Range, check_outputs
 from pixelgait.robot.cli.provenance import head
-from pixelgait.robot.control.controller import ControlResult
+from pixelgait.robot.control.controller import Controller, ControlResult
+from pixelgait.robot.control.velocity import RESPONSE, response_of
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import json_bytes, write_atomic
 from pixelgait.robot.interface import JointCommand
 from pixelgait.robot.recording.reader import RecordedStep, Recording, read_recording
 from pixelgait.robot.recording.recorder import require_library
 from pixelgait.robot.runtime.state_machine import Operation
+from pixelgait.robot.runtime.velocity_operation import operation_of
 from pixelgait.robot.safety.supervisor import SensorTimeouts
 from pixelgait.robot.spec import ROBOTS
 
@@ -139,8 +142,8 @@ def replayed(recording: Recording, bundle: Bundle) -> Iterator[Replayed]:
             )
         sensor_timeouts.update(step.sensor_timeouts)
         if operation is None or step.session != session:
-            controller, session = bundle.controller(sensor_timeouts=sensor_timeouts), step.session
-            operation = Operation(controller, needs_goal="goal" in bundle.takes)
+            controller, session = _controller(recording, bundle, sensor_timeouts), step.session
+            operation = operation_of(controller, needs_goal="goal" in bundle.takes)
             known = True
         known = known and not step.lost
         if not known:
@@ -151,9 +154,18 @@ def replayed(recording: Recording, bundle: Bundle) -> Iterator[Replayed]:
         yield Replayed(step, operation.step(step.inputs), operation)
 
 
+def _controller(
+    recording: Recording, bundle: Bundle, sensor_timeouts: dict[str, SensorTimeouts]
+) -> Controller:
+    """A controller of the bundle for the recorded robot, which may have a gait of its own."""
+    if (response := recording.files.get(RESPONSE)) is None:
+        return bundle.controller(sensor_timeouts=sensor_timeouts)
+    return bundle.velocity_controller(response_of(json.loads(response)), sensor_timeouts)
+
+
 def _require_robot(recording: Recording, bundle: Bundle) -> None:
     """Raises UserError if the bundle is for another robot than the recorded one."""
-    if recording.joint_names != bundle.spec.joint_names:
+    if RESPONSE not in recording.files and recording.joint_names != bundle.spec.joint_names:
         known = {spec.joint_names: spec.name for spec in ROBOTS.values()}
         raise UserError(
             f"{recording.path}: {known.get(recording.joint_names, 'another robot')} was recorded, "
@@ -206,13 +218,13 @@ def _difference(
     recorded = step.targets, step.kp, step.kd
     same_targets, *same = [
         one.tobytes() == two.tobytes()
-        for one, two in zip(recorded, (command.targets, command.kp, command.kd), strict=True)
+        for one, two in zip(recorded, (command.values, command.kp, command.kd), strict=True)
     ]
     fault = operation.supervisor.fault
     rest_is_same = all(same) and operation.state.value == step.state and fault == step.fault
     if same_targets and rest_is_same:
         return None
-    targets_rad = float(np.abs(step.targets - command.targets).max())
+    targets_rad = float(np.abs(step.targets - command.values).max())
     return {
         "rounded": rest_is_same and targets_rad <= ROUNDING_RAD,
         "targets_rad": targets_rad,

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from pixelgait.robot.errors import UserError
-from pixelgait.robot.ros.common.topic_names import BODY, JOINT_STATES
+from pixelgait.robot.ros.common.topic_names import BODY, JOINT_STATES, ODOMETRY
+from pixelgait.robot.safety import velocity as safety
 from pixelgait.robot.spec import RobotSpec
-from pixelgait.robot.unitree.address import Go2, parse_go2
+from pixelgait.robot.unitree.address import Go2, Go2Sport, parse_go2
 
 MAX_DRIVER_TIMEOUT_S = 10.0  # assumption
 # Default controller by --link value, named as in ros2_control's examples.
@@ -32,6 +33,17 @@ class Topics:
 
 
 @dataclass(frozen=True)
+class Velocity:
+    """A robot that walks by a gait of its own, on topics: odom in, cmd_vel out."""
+
+    sensors: ClassVar[Mapping[str, str]] = {ODOMETRY: safety.ODOMETRY}
+    robot: ClassVar[RobotSpec | None] = None
+    max_driver_timeout_s: ClassVar[float] = MAX_DRIVER_TIMEOUT_S
+    stamp_source: ClassVar[str | None] = None
+    hardware: ClassVar[bool] = False  # its own program decides whether it walks
+
+
+@dataclass(frozen=True)
 class Ros2Control:
     """joint_states and imu/data, and a ros2_control controller, by its name."""
 
@@ -50,11 +62,12 @@ class Ros2Control:
 #   max_driver_timeout_s: upper limit of driver_timeout_s
 #   stamp_source: the sensor whose stamp its commands carry, or None
 #   hardware: whether commands may move real motors directly, so that --arm is needed
-Address = Topics | Ros2Control | Go2
+Address = Topics | Velocity | Ros2Control | Go2
+OWN_GAIT = (Velocity, Go2Sport)  # of robots that walk by a gait of their own, and take velocities
 
 
 def parse_link(text: str) -> Address:
-    """Parse `ros`, `ros2-control`, `joint-trajectory`, or `go2:INTERFACE`.
+    """Parse ros, velocity, ros2-control, joint-trajectory, go2:INTERFACE or go2-sport:INTERFACE.
 
     The ros2_control links may be followed by a colon and the name of a controller.
 
@@ -64,13 +77,17 @@ def parse_link(text: str) -> Address:
     kind, *parts = text.split(":")
     if kind == "ros" and not parts:
         return Topics()
+    if kind == "velocity" and not parts:
+        return Velocity()
     if kind in CONTROLLERS:
         controller, *more = parts or [CONTROLLERS[kind]]
         if not more and re.fullmatch(r"[A-Za-z]\w*", controller):
             return Ros2Control(controller, trajectories=kind == "joint-trajectory")
-    if kind == "go2" and 1 <= len(parts) <= 2 and all(parts):
-        return parse_go2(text, *parts)
+    if kind in ("go2", "go2-sport") and 1 <= len(parts) <= 2 and all(parts):
+        interface, *domain = parts
+        return parse_go2(text, interface, "".join(domain), sport=kind == "go2-sport")
     raise UserError(
-        f"--link {text}: expected ros, ros2-control, ros2-control:CONTROLLER, joint-trajectory, "
-        "joint-trajectory:CONTROLLER, or go2:INTERFACE as in go2:eth0"
+        f"--link {text}: expected ros, velocity, ros2-control, ros2-control:CONTROLLER, "
+        "joint-trajectory, joint-trajectory:CONTROLLER, go2:INTERFACE or "
+        "go2-sport:INTERFACE as in go2:eth0"
     )

@@ -9,17 +9,18 @@ from typing import Any
 
 from pixelgait.robot.bundle import Bundle
 from pixelgait.robot.errors import UserError
-from pixelgait.robot.ros.address import Address, Ros2Control
-from pixelgait.robot.ros.commands.cmd_vel import VELOCITY, VelocityCommands
+from pixelgait.robot.ros.address import OWN_GAIT, Address, Ros2Control, Velocity
+from pixelgait.robot.ros.commands.cmd_vel import VelocityCommands
 from pixelgait.robot.ros.commands.goal import GoalCommand
 from pixelgait.robot.ros.commands.services import OperatorServices
 from pixelgait.robot.ros.common import ros2
 from pixelgait.robot.ros.common.static_transforms import StaticTransforms
-from pixelgait.robot.ros.common.topic_names import ODOMETRY, TOPICS
+from pixelgait.robot.ros.common.topic_names import ODOMETRY, TOPICS, VELOCITY
 from pixelgait.robot.ros.links.battery import BatteryPublisher
 from pixelgait.robot.ros.links.camera import camera_messages
 from pixelgait.robot.ros.links.map_topics import MapPublishers, MapTopics
 from pixelgait.robot.ros.links.topic_driver import CommandTopic, TopicDriver
+from pixelgait.robot.ros.links.velocity import VelocityDriver, VelocityTopic
 from pixelgait.robot.ros.monitoring.camera_checks import CameraInfoCheck, CameraMountCheck
 from pixelgait.robot.ros.parameters import (
     GOAL_TIMEOUT,
@@ -30,10 +31,9 @@ from pixelgait.robot.ros.parameters import (
 )
 from pixelgait.robot.runtime.camera import Camera
 from pixelgait.robot.runtime.power import PowerWatch
-from pixelgait.robot.runtime.robot_link import Driver, RobotLink
-from pixelgait.robot.runtime.state_machine import Operator
+from pixelgait.robot.runtime.robot_link import Driver, RobotLink, Shadow
 from pixelgait.robot.spec import Array
-from pixelgait.robot.unitree.address import Go2
+from pixelgait.robot.unitree.address import Go2, Go2Sport
 
 MOUNT_WAIT_S = 1.0  # for known publishers of camera_info, /tf_static; some stay silent; assumption
 STEERS = "its sticks steer, until R2 + A or pixelgait/walk"
@@ -61,30 +61,29 @@ class Connections:
         options: NodeOptions,
     ) -> None:
         self._parameters = parameters
-        dry_run = options.dry_run
+        dry_run, self._operator = options.dry_run, services.operator
         self._sensor_node = sensors = ros2.quiet_node(node, f"{node.get_name()}_sensors")
         self._transforms = StaticTransforms(sensors, parameters.base_frame)
         self._imu_mount: str | None = None  # what is to be said about it
         driver: Driver | None = None
         try:
-            driver = _driver(options.address, node, sensors, bundle, services.operator)
+            driver = self._driver(options.address, node, bundle)
             camera = None if piloted else _camera(sensors, bundle)
         except BaseException:
             if driver is not None:
                 driver.close()
             sensors.destroy_node()
             raise
-        shadow = CommandTopic(node, bundle.spec, ros2.SHADOW_COMMAND) if dry_run else None
+        shadow = self._shadow(options.address, node, bundle) if dry_run else None
         self.link = RobotLink(partial(ros2.now_s, node), driver, camera, shadow)
         self.link.also_take.append(services.take_stop)
-        self._operator = services.operator
         self.power = PowerWatch(services.operator, driver.power, lambda: parameters.checks_power)
         self.link.also_take.append(self.power.update)
         self._battery = None
         if isinstance(options.address, Go2):
             self._battery = BatteryPublisher(node)
-        topics = tuple(name for name in self.link.sensors if name in TOPICS)
-        # Without cmd_vel, which a joystick and a planner often share.
+        topics = tuple(name for name in self.link.sensors if name in (*TOPICS, ODOMETRY))
+        # Without cmd_vel as an input, which a joystick and a planner often share.
         self._other_nodes = OtherNodes(node, topics, None if dry_run else driver.commands)
         self.map: MapTopics | None = None
         if parameters.maps:
@@ -100,12 +99,12 @@ class Connections:
             lens_check = CameraInfoCheck(sensors, camera.sensors, bundle.image_shape, mount)
             mount_check = CameraMountCheck(self._transforms, mount)
             self._camera = camera, lens_check, mount_check
-        if piloted:
+        if piloted and options.measure is None:
             timeout = partial(parameters.seconds, VELOCITY_TIMEOUT)
             self.pilot = VelocityCommands(sensors, parameters.stamped, timeout, bundle.legs.command)
             self.link.also_take.append(self.pilot.take)
             self.link.also_forget = self.pilot.forget
-        elif "goal" in bundle.takes:
+        elif "goal" in bundle.takes and not piloted:
             self.goal = GoalCommand(
                 sensors,
                 services.operator,
@@ -117,6 +116,38 @@ class Connections:
             self.link.also_forget = self.goal.forget
             self.link.odometry = self.goal.odometry
             self.link.odometry_seen = self.goal.seen
+
+    def _driver(self, address: Address, node: Any, bundle: Bundle) -> Driver:
+        """The driver of the robot at this address; imports only the messages that it needs.
+
+        Raises:
+            UserError: the robot cannot be reached.
+        """
+        sensors, spec, legs = self._sensor_node, bundle.spec, bundle.legs
+        if isinstance(address, Velocity):
+            stamped, stop = self._parameters.stamped, self._parameters.stop_service
+            return VelocityDriver(node, sensors, spec, stamped, stop)
+        if isinstance(address, Go2Sport):
+            from pixelgait.robot.unitree import sport
+
+            return sport.connected(address, self._operator, partial(ros2.now_s, self._sensor_node))
+        if isinstance(address, Go2):
+            from pixelgait.robot.unitree.driver import connected
+
+            now_s = partial(ros2.now_s, node)
+            return connected(address, spec, legs, self._operator, now_s)
+        if isinstance(address, Ros2Control):
+            from pixelgait.robot.ros.links.ros2_control import Ros2ControlDriver, kind_of
+
+            kind = kind_of(address.trajectories)
+            return Ros2ControlDriver(node, sensors, spec, address.controller, kind, legs)
+        return TopicDriver(node, sensors, spec, legs)
+
+    def _shadow(self, address: Address, node: Any, bundle: Bundle) -> Shadow:
+        """The topic of a dry run's commands."""
+        if isinstance(address, OWN_GAIT):
+            return VelocityTopic(node, self._parameters.stamped, ros2.SHADOW_VELOCITY)
+        return CommandTopic(node, bundle.spec, ros2.SHADOW_COMMAND)
 
     def admit(self, stop: threading.Event) -> None:
         """Check the camera, find the IMU's mount, take over the motors; before anything moves.
@@ -216,28 +247,6 @@ def _camera(node: Any, bundle: Bundle) -> Camera:
     return Camera(camera_messages(node, bundle.image_shape), bundle.image_shape, bundle.spec)
 
 
-def _driver(
-    address: Address, node: Any, sensor_node: Any, bundle: Bundle, operator: Operator
-) -> Driver:
-    """The driver of the robot at this address; imports only the messages that it needs.
-
-    Raises:
-        UserError: the robot cannot be reached.
-    """
-    if isinstance(address, Go2):
-        from pixelgait.robot.unitree.driver import connected
-
-        return connected(address, bundle.spec, bundle.legs, operator, partial(ros2.now_s, node))
-    if isinstance(address, Ros2Control):
-        from pixelgait.robot.ros.links.ros2_control import Ros2ControlDriver, kind_of
-
-        kind = kind_of(address.trajectories)
-        return Ros2ControlDriver(
-            node, sensor_node, bundle.spec, address.controller, kind, bundle.legs
-        )
-    return TopicDriver(node, sensor_node, bundle.spec, bundle.legs)
-
-
 class OtherNodes:
     """Checks the publishers around a controller's node.
 
@@ -284,6 +293,8 @@ class OtherNodes:
             if own in names:
                 names.remove(own)
             if names:
+                if self._commands == VELOCITY:
+                    return f"another node commands the velocity: {', '.join(names)}"
                 return f"another node commands the joints: {', '.join(names)}"
         return None
 

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import shlex
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 
 from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
 
 from pixelgait.robot.bundle import Bundle, load_bundle
+from pixelgait.robot.control.controller import Controller
 from pixelgait.robot.errors import UserError
+from pixelgait.robot.files import write_atomic
+from pixelgait.robot.ros.address import OWN_GAIT, Velocity
 from pixelgait.robot.ros.commands.goal import GoalReport
 from pixelgait.robot.ros.commands.services import OperatorServices
 from pixelgait.robot.ros.common import ros2
@@ -32,6 +38,7 @@ from pixelgait.robot.runtime.control_loop import (
 from pixelgait.robot.runtime.latency import LatencyProfiler
 from pixelgait.robot.runtime.realtime import freeze_collector, shorten_switch_interval
 from pixelgait.robot.runtime.report import cause_of, report
+from pixelgait.robot.runtime.response_trial import ResponseTrial
 from pixelgait.robot.runtime.state_machine import Operator, RobotState
 
 DISCOVERY_S = 3.0  # until all earlier nodes are discovered; up to 2.6 s were measured
@@ -59,6 +66,7 @@ class ControllerNode(LifecycleNode):
         self.connections: Connections | None = None
         self._goal_report = GoalReport(self)
         self.loop: ControlLoop | None = None
+        self.trial: ResponseTrial | None = None  # of the robot's own gait
         self.fault: str | None = None
         self.left = False  # after the shutdown transition
         self._attention, self._decision = AttentionTopic(self), DecisionTopic(self)
@@ -89,7 +97,9 @@ class ControllerNode(LifecycleNode):
                 raise UserError(self.fault or "the node could not be started")
 
     def ended(self, duration_s: float) -> bool:
-        """Whether the robot has walked for the duration [s]."""
+        """Whether the robot has walked for the duration [s], or was measured."""
+        if self.trial is not None and self.trial.done:
+            return True
         since = self.loop.walking_since if self.loop is not None else None
         return bool(duration_s and since and time.monotonic() - since > duration_s)
 
@@ -113,12 +123,29 @@ class ControllerNode(LifecycleNode):
             self.connections.link.settle()  # first of all: it lets the robot down
             conflict = self.connections.conflict
         self.fault = cause_of(loop, conflict)
+        if self.trial is not None and self.trial.done and self.options.measure is not None:
+            try:
+                self._write_response(self.options.measure, self.trial)
+            except (UserError, OSError) as error:
+                self.fault = self.fault or str(error)
         if self.fault:
             self.get_logger().error(self.fault)
         if loop.profiler.ticks and loop.walking_since is not None:
             self._report(loop)
         elif self.options.out is not None:
             self.get_logger().info(f"{self.options.out}: no report, it has not walked")
+
+    def _write_response(self, path: Path, trial: ResponseTrial) -> None:
+        """Write what was measured, and print it.
+
+        Raises:
+            UserError: the robot did not follow.
+        """
+        print(trial.table(), flush=True)
+        response = trial.response()
+        write_atomic(path, response.to_json())
+        print(f"wrote {path}")
+        print(f"next: --response {shlex.quote(str(path))}", flush=True)
 
     def _report(self, loop: ControlLoop) -> None:
         assert self.bundle is not None
@@ -144,6 +171,11 @@ class ControllerNode(LifecycleNode):
         options, piloted = self.options, self.options.piloted(bundle)
         if options.goal is not None and ("goal" not in bundle.takes or piloted):
             raise UserError("--goal: this policy takes no goal")
+        if piloted and isinstance(options.address, Velocity) and options.measure is None:
+            raise UserError(
+                "over --link velocity, cmd_vel is what this node publishes: "
+                "it needs a policy with a high level of its own, as rover"
+            )
         return Connections(self, bundle, self.parameters, self._operator_services, piloted, options)
 
     def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
@@ -187,16 +219,18 @@ class ControllerNode(LifecycleNode):
         link = self.connections.link
         period_s = self.bundle.control_dt_s
         profiler = LatencyProfiler(period_s, link.sensors)
-        controller = self.bundle.controller(
-            sensor_timeouts=self.parameters.sensor_timeouts, stopwatch=profiler
-        )
+        if self.options.measure is not None:
+            walks = partial(self._is, RobotState.WALKING)
+            self.trial = ResponseTrial(link.driver.angles, walks)
+        controller = self._controller(self.bundle, profiler)
         controller.supervisor.motors_enabled = not self.options.dry_run
         local_map = self.connections.map
         if local_map is not None:
             local_map.forget()
         recorder = self.options.recorder
         if recorder is not None:
-            recorder.begin(self.bundle)
+            own_gait = isinstance(self.options.address, OWN_GAIT)
+            recorder.begin(self.bundle, self.options.response if own_gait else None)
         return ControlLoop(
             link,
             controller,
@@ -206,7 +240,7 @@ class ControllerNode(LifecycleNode):
             LoopOptions(
                 driver_timeout_s=self.parameters.seconds(DRIVER_TIMEOUT),
                 needs_goal=self.connections.goal is not None,
-                pilot=self.connections.pilot,
+                pilot=self.trial or self.connections.pilot,
                 steering=self.connections.steering,
                 keep_bytes=MAX_DECISION_BYTES if self.options.out else 0,
                 record=None if recorder is None else recorder.step,
@@ -214,6 +248,15 @@ class ControllerNode(LifecycleNode):
                 look_ahead=local_map,
             ),
         )
+
+    def _is(self, state: RobotState) -> bool:
+        return self.operator.state is state
+
+    def _controller(self, bundle: Bundle, stopwatch: LatencyProfiler) -> Controller:
+        timeouts = self.parameters.sensor_timeouts
+        if isinstance(self.options.address, OWN_GAIT):
+            return bundle.velocity_controller(self.options.response, timeouts, stopwatch)
+        return bundle.controller(sensor_timeouts=timeouts, stopwatch=stopwatch)
 
     def _wait_for(self, loop: ControlLoop) -> None:
         """Wait until all sensors send and, with --auto-arm, the robot stands.

@@ -15,15 +15,17 @@ from rclpy.exceptions import InvalidParameterTypeException, InvalidParameterValu
 
 from pixelgait.robot.bundle import CONTRACT, Bundle, find_bundle, load_bundle
 from pixelgait.robot.control.controller import ODOMETRY_TIMEOUT_S
+from pixelgait.robot.control.velocity import Response
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import read_json
 from pixelgait.robot.interface import DRIVER_TIMEOUT_S
 from pixelgait.robot.recording.recorder import Recorder
-from pixelgait.robot.ros.address import Address, Topics
+from pixelgait.robot.ros.address import OWN_GAIT, Address, Topics
 from pixelgait.robot.ros.common import ros2
 from pixelgait.robot.ros.common.distributions import after_parameters_are_set
-from pixelgait.robot.ros.common.topic_names import CAMERA_TOPICS
+from pixelgait.robot.ros.common.topic_names import CAMERA_TOPICS, STOP_SERVICE
 from pixelgait.robot.runtime.camera import PAIR
+from pixelgait.robot.safety import velocity
 from pixelgait.robot.safety.supervisor import CAMERA, SensorTimeouts, sensor_timeouts_of
 
 
@@ -40,6 +42,8 @@ class NodeOptions:
     goal: tuple[float, float] | None = None  # first goal x, y [m] in odom's frame
     recorder: Recorder | None = None
     address: Address = field(default_factory=Topics)
+    response: Response = field(default_factory=Response)  # of a robot with its own gait
+    measure: Path | None = None  # measure that response, and write it there
     settings: dict[str, Any] = field(default_factory=dict)  # the command's options, for reports
 
     @property
@@ -54,13 +58,19 @@ class NodeOptions:
             UserError: the contract has no usable time-outs.
         """
         try:
-            return sensor_timeouts_of(read_json(find_bundle(self.bundle) / CONTRACT))
+            contract = read_json(find_bundle(self.bundle) / CONTRACT)
+            return {**sensor_timeouts_of(contract), velocity.ODOMETRY: velocity.ODOMETRY_TIMEOUTS}
         except UserError:
             load_bundle(self.bundle)  # raises the root cause, such as another schema version
             raise
 
     def piloted(self, bundle: Bundle) -> bool:
-        """Whether cmd_vel replaces the high level; also if the bundle has no trained one."""
+        """Whether cmd_vel, or a trial of the robot's response, replaces the high level.
+
+        Also if the bundle has no trained one.
+        """
+        if self.measure is not None:
+            return True
         if self.pilot == "bundle":
             return not bundle.contract["provenance"].get("high_level")
         return self.pilot == "cmd_vel"
@@ -103,6 +113,9 @@ class Parameters:
         described = partial(ParameterDescriptor, read_only=True)
         fixed = described(description="Folder of the policy bundle, or the name of a shipped one.")
         stamped = described(description="cmd_vel is a TwistStamped instead of a Twist.")
+        stop = described(
+            description="The robot's own emergency stop (std_srvs/Trigger), with --link velocity."
+        )
         checks = ParameterDescriptor(
             description="Refuse a camera whose camera_info or mount does not fit the policy."
         )
@@ -115,6 +128,7 @@ class Parameters:
         try:
             given = node.declare_parameter("bundle", bundle, fixed).value
             node.declare_parameter(STAMPED, False, stamped)
+            node.declare_parameter(STOP_SERVICE, "", stop)
             node.declare_parameter(CHECKS_CAMERA, True, checks)
             node.declare_parameter(CHECKS_POWER, True, power)
             node.declare_parameter(BASE_FRAME, "base_link", base)
@@ -125,9 +139,11 @@ class Parameters:
                 ):
                     what = f"{follows} when {topic} sends nothing new for so long [s]."
                     self._declare(timeout_name(level, topic), seconds, what)
+            own_gait = isinstance(self._address, OWN_GAIT)
             driver = "The robot's driver damps by itself when no command arrives for so long [s]."
             limits = (SHORTEST_S, self._address.max_driver_timeout_s)
-            self._declare(DRIVER_TIMEOUT, DRIVER_TIMEOUT_S, driver, limits)
+            timeout_s = VELOCITY_TIMEOUT_S if own_gait else DRIVER_TIMEOUT_S
+            self._declare(DRIVER_TIMEOUT, timeout_s, driver, limits)
             odometry = "The robot stands when odom is silent for so long [s]."
             self._declare(ODOMETRY_TIMEOUT, ODOMETRY_TIMEOUT_S, odometry)
             goal = (
@@ -135,8 +151,8 @@ class Parameters:
                 "coming 0.1 m nearer [s]; 0: never."
             )
             self._declare(GOAL_TIMEOUT, GOAL_TIMEOUT_S, goal, (0.0, LONGEST_GOAL_TIMEOUT_S))
-            velocity = "The robot stands when cmd_vel is silent for so long [s]."
-            self._declare(VELOCITY_TIMEOUT, VELOCITY_TIMEOUT_S, velocity)
+            silent = "The robot stands when cmd_vel is silent for so long [s]."
+            self._declare(VELOCITY_TIMEOUT, VELOCITY_TIMEOUT_S, silent)
         except (InvalidParameterTypeException, InvalidParameterValueException) as error:
             raise UserError(f"parameter: {error}") from None
         _refuse_unknown(node)
@@ -159,6 +175,11 @@ class Parameters:
     def stamped(self) -> bool:
         """Whether cmd_vel is a TwistStamped."""
         return bool(self._node.get_parameter(STAMPED).value)
+
+    @property
+    def stop_service(self) -> str:
+        """The robot's own emergency stop, a std_srvs/Trigger; empty: none."""
+        return str(self._node.get_parameter(STOP_SERVICE).value)
 
     @property
     def checks_camera(self) -> bool:

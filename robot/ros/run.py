@@ -16,12 +16,14 @@ import tyro
 from pixelgait.robot.bundle import find_bundle
 from pixelgait.robot.cli.options import Range, parse
 from pixelgait.robot.cli.provenance import settings
+from pixelgait.robot.control.velocity import Response, read_response
 from pixelgait.robot.direct.orders import PORT, Port
 from pixelgait.robot.errors import UserError, run_command
 from pixelgait.robot.files import require_writable
 from pixelgait.robot.recording.recorder import Recorder, require_recordable
-from pixelgait.robot.ros.address import parse_link
+from pixelgait.robot.ros.address import OWN_GAIT, parse_link
 from pixelgait.robot.runtime.realtime import Terminal, lock_memory, pin, request_priority
+from pixelgait.robot.runtime.response_trial import MEASURED
 from pixelgait.robot.unitree.address import Go2
 
 ROS = "ros"  # of --camera
@@ -40,6 +42,8 @@ class RunConfig:
     with exit code 1. Arguments for ROS follow --ros-args.
     """
 
+    APART = (("--response", "--measure"),)
+
     bundle: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="BUNDLE")]
     """Folder of a policy bundle, or the name of a shipped one."""
     auto_arm: bool = False
@@ -48,9 +52,11 @@ class RunConfig:
     """Allow this node to command a real robot's motors, once it is armed. Without it, ros2-control,
     joint-trajectory and go2 in the robots' domain 0 are dry runs."""
     dry_run: bool = False
-    """Command no motor, over any link: commands go to the topic joint_command_dry_run."""
+    """Command no motor, over any link: commands go to the topic joint_command_dry_run, velocities
+    to cmd_vel_dry_run."""
     link: str = "ros"
-    """How to reach the robot: ros, topics; ros2-control, its forward_position_controller, or
+    """How to reach the robot: ros, topics; velocity, one that walks by a gait of its own: odom in,
+    cmd_vel out, by the policy's high level alone; ros2-control, its forward_position_controller, or
     ros2-control:CONTROLLER; joint-trajectory, likewise by its joint_trajectory_controller; or
     go2:INTERFACE, a Unitree Go2's own DDS, as in go2:eth0 (go2:lo is a simulated one)."""
     camera: str = ROS
@@ -66,6 +72,11 @@ class RunConfig:
     pilot: Literal["bundle", "policy", "cmd_vel"] = "bundle"
     """Source of the velocity command: the policy's high level, or cmd_vel. By default the high
     level, if the bundle has a trained one."""
+    response: Path | None = None
+    """How a robot with its own gait answers velocities: a file of --measure."""
+    measure: Path | None = None
+    """Measure that instead of following the policy, and write the file: once ordered to walk, it
+    walks 4 m ahead, bit by bit, then turns on the spot; the camera is not used."""
     goal: Annotated[tuple[float, float] | None, Range(-10_000.0, 10_000.0)] = None
     """First goal x, y [m] in odom's frame; goal_pose sets later ones."""
     map: bool = False
@@ -105,6 +116,11 @@ def run(config: RunConfig) -> None:
     if needs_dry_run(config):
         config = replace(config, dry_run=True)
         warnings.append("dry run: a real robot is commanded only with --arm")
+    for option in ("response", "measure"):
+        if getattr(config, option) and not isinstance(parse_link(config.link), OWN_GAIT):
+            raise UserError(f"--{option} is for a robot with its own gait, as over --link velocity")
+    if config.measure is not None:
+        require_writable(config.measure, "measure")
     find_bundle(config.bundle)  # before ROS starts; configure loads and verifies it
     if config.out is not None:
         for name in ("latency.json", "decisions.npz"):
@@ -131,6 +147,13 @@ def run(config: RunConfig) -> None:
             if recorder.written:
                 print(f"wrote {recorder.path}")
                 print(f"next: pixelgait-replay {shlex.quote(str(recorder.path))}", flush=True)
+
+
+def _response(config: RunConfig) -> Response:
+    """The robot's response to velocities, by default an ideal one."""
+    if config.measure is not None:
+        return MEASURED
+    return Response() if config.response is None else read_response(config.response)
 
 
 def needs_dry_run(config: RunConfig) -> bool:
@@ -217,6 +240,8 @@ def _spin(
         maps=config.map,
         recorder=recorder,
         address=parse_link(config.link),
+        response=_response(config),
+        measure=config.measure,
         settings=settings(config, "out", "record"),
     )
     node = ControllerNode(options, stop)

@@ -18,6 +18,7 @@ from pixelgait.robot.runtime.latency import LatencyProfiler
 from pixelgait.robot.runtime.realtime import raise_priority
 from pixelgait.robot.runtime.state_machine import STIFF, Inputs, Operation, Operator, RobotState
 from pixelgait.robot.runtime.timing import CacheWarmup, RateKeeper, SensorSync, elapsed_s
+from pixelgait.robot.runtime.velocity_operation import operation_of
 from pixelgait.robot.safety.sensor_age import SensorStatus
 from pixelgait.robot.safety.supervisor import without_camera
 from pixelgait.robot.spec import Array
@@ -147,7 +148,7 @@ class ControlLoop:
         options = options or LoopOptions()
         self.link, self.controller, self.profiler = link, controller, profiler
         self.operator, self.options, self.period_s = operator, options, period_s
-        self.operation = Operation(controller, options.driver_timeout_s, options.needs_goal)
+        self.operation = operation_of(controller, options.driver_timeout_s, options.needs_goal)
         self.driver_timeout_s = options.driver_timeout_s
         self._sensor_timeouts = controller.supervisor.sensor_timeouts  # other threads may set them
         self._settings: dict[str, Any] = {}  # of this step
@@ -329,7 +330,7 @@ class ControlLoop:
         stalls, self._stalls = self._stalls, operation.stalls
         silent = [] if operation.state in STIFF else supervisor.silent(without_camera(ages))
         if (operation.stalls > stalls or silent) and self.operator.revoke():
-            why = f"{silent[0]} is silent" if silent else "the driver has damped it"
+            why = f"{silent[0]} is silent" if silent else operation.STALLED
             self.changes.append((operation.state, f"disarmed, {why}"))
 
     def _send(self, command: JointCommand) -> bool:

@@ -246,6 +246,8 @@ class Operation:
     is one of more than `LONGEST_STALL_S`. A policy with `needs_goal` stands until there is a goal.
     """
 
+    STALLED = "the driver has damped it"
+
     def __init__(
         self,
         controller: Controller,
@@ -294,9 +296,7 @@ class Operation:
         elif self.state is RobotState.STOPPED:
             self._enter(RobotState.LIMP, "emergency stop was reset")
         elif self.state in STIFF and inputs.gap_s > self.driver_timeout_s:
-            self._enter(
-                RobotState.LIMP, f"no command for {inputs.gap_s:.2f} s: the driver has damped it"
-            )
+            self._enter(RobotState.LIMP, f"no command for {inputs.gap_s:.2f} s: {self.STALLED}")
             self._count_stall(inputs.gap_s)
         else:
             self._follow_commands(commands, inputs.reading)
@@ -323,10 +323,7 @@ class Operation:
             self._rest_steps = max(0, self._rest_steps - 1)
             rises = commands.armed and wanted is not RobotState.LIMP and not self._rest_steps
             if self.supervisor.check_limp(reading, rises) and rises:
-                self.supervisor.rise()
-                self._consistency.begin(reading)
-                self.controller.begin()
-                self._from, self._stiff_steps = reading.joint_angles, 0
+                self._rise(reading)
                 self._enter(RobotState.STANDING_UP, "has rested" if rested else "ordered")
         elif state is RobotState.LYING_DOWN:
             if self._steps * CONTROL_DT_S >= LIE_S:
@@ -349,6 +346,13 @@ class Operation:
         """The last targets (12,) [rad], under the gains of a robot that stands."""
         sent = self.supervisor.hand_over(self.supervisor.standing)
         return self._last if sent is None else sent
+
+    def _rise(self, reading: Reading) -> None:
+        """Begin to stand up, from the joint angles of this reading."""
+        self.supervisor.rise()
+        self._consistency.begin(reading)
+        self.controller.begin()
+        self._from, self._stiff_steps = reading.joint_angles, 0
 
     def _check_the_stand(self, reading: Reading) -> None:
         """End standing up once the robot stands as it should; too late is a fault."""

@@ -16,7 +16,6 @@ from statistics import median
 from pixelgait.robot.control.controller import Controller
 from pixelgait.robot.interface import Link, Reading
 from pixelgait.robot.runtime.latency import LatencyProfiler
-from pixelgait.robot.safety.supervisor import Supervisor
 from pixelgait.robot.spec import Array
 
 # Assumptions, all of them.
@@ -182,9 +181,7 @@ class CacheWarmup:
     """
 
     def __init__(self, controller: Controller) -> None:
-        self._controller = controller
-        supervisor = Supervisor(controller.supervisor.spec, legs=controller.supervisor.legs)
-        self._shadow = Controller(controller.high_level, controller.low_level, supervisor)
+        self._controller, self._shadow = controller, controller.shadow()
 
     def reset(self) -> None:
         """Forget all readings; call it when the controller starts anew."""

@@ -167,7 +167,7 @@ class Supervisor:
             if rises and (finite or self._unreadable > MAX_BRIDGED):
                 self.fault = wrong
         elif rises and (up := up_z(reading.orientation.tolist())) < MIN_UP_Z_TO_RISE:
-            self.fault = f"{_tilted(up)}: it cannot stand up from there"
+            self.fault = f"{tilted(up)}: it cannot stand up from there"
             return False
         return joints.trusted and not joints.suspect
 
@@ -248,7 +248,7 @@ class Supervisor:
         if is_unit(quaternion := orientation.tolist()):
             self._bad_imu, up = 0, up_z(quaternion)
             if up < MIN_UP_Z:
-                return _tilted(up)
+                return tilted(up)
             if warning := self._imu.judge(reading):
                 return warning
         else:
@@ -272,7 +272,8 @@ class Supervisor:
         return np.minimum(np.maximum(targets, sent - self._step), sent + self._step)
 
 
-def _tilted(up: float) -> str:
+def tilted(up: float) -> str:
+    """The fault of a base whose up axis has this z."""
     return f"tilted by {math.acos(max(-1.0, up)):.2f} rad"
 
 

@@ -9,13 +9,14 @@ from importlib.util import find_spec
 from typing import ClassVar
 
 from pixelgait.robot.errors import UserError
+from pixelgait.robot.safety.velocity import ODOMETRY
 from pixelgait.robot.spec import GO2, RobotSpec
 
 LOOPBACK = "lo"
 # Real robots use domain 0; simulated ones another, so that they never mix (unitree_mujoco).
 DOMAIN, SIMULATED_DOMAIN = 0, 1
 MAX_DOMAIN = 232  # the last with valid DDS ports
-SENSOR = "lowstate"
+SENSOR, SPORT_SENSOR = "lowstate", "sportmodestate"
 # A command is repeated for so long when none follows. The robot has a time-out of its own, which
 # is not published: a longer hold could take a lying robot for a standing one. Assumption.
 HOLD_S = 0.1
@@ -43,7 +44,16 @@ class Go2:
         return self.interface == LOOPBACK and not self.hardware
 
 
-def parse_go2(text: str, interface: str, domain: str = "") -> Go2:
+@dataclass(frozen=True)
+class Go2Sport(Go2):
+    """A Go2 whose own program walks it, in its sport mode."""
+
+    sensors: ClassVar[Mapping[str, str]] = {SPORT_SENSOR: ODOMETRY, SENSOR: ODOMETRY}
+    robot: ClassVar[RobotSpec | None] = None  # whatever the high level was made for
+    max_driver_timeout_s: ClassVar[float] = 1.0  # a move is followed for so long
+
+
+def parse_go2(text: str, interface: str, domain: str = "", sport: bool = False) -> Go2:
     """The address of an interface and an optional domain; `text` is the value of --link.
 
     Raises:
@@ -56,4 +66,4 @@ def parse_go2(text: str, interface: str, domain: str = "") -> Go2:
         raise UserError(f"--link {text}: there is no network interface {interface}")
     if find_spec("cyclonedds") is None:
         raise UserError(f"--link {text} needs cyclonedds: pip install 'pixelgait[go2]'")
-    return Go2(interface, int(domain))
+    return (Go2Sport if sport else Go2)(interface, int(domain))

@@ -76,12 +76,11 @@ class TickClock:
         return delay_s - self._offset_s
 
 
-class Go2Driver:
-    """The `Driver` of rt/lowstate and rt/lowcmd, with motors in the SDK's order.
+class Go2Sensors:
+    """The receiving half of a Go2's `Driver`: rt/lowstate, with motors in the SDK's order.
 
-    A command that could not be repeated is raised by the next `take`. `now_s` is the clock of
-    stamps [s], which may jump; ages are measured by `raw_s`, a clock that does not. `remote`
-    receives the state of the remote control.
+    `now_s` is the clock of stamps [s], which may jump; ages are measured by `raw_s`, a clock that
+    does not. `remote` receives the state of the remote control.
     """
 
     sensors: tuple[str, ...] = (SENSOR,)
@@ -98,9 +97,6 @@ class Go2Driver:
         self._bus, self._spec, self._remote = bus, spec, remote
         self._now_s, self._raw_s = now_s, raw_s
         self._reader = bus.reader(STATE, go2.LOW_STATE)
-        self._foreign = bus.reader(COMMAND, go2.LOW_CMD, WITHOUT_OWN)
-        self._handover = MotorHandover(bus, spec, self._take_angles, self._other_writers)
-        self._sender = CommandSender(bus, spec)
         self._simulated = bus.address.simulated
         self._clock = TickClock(SIMULATED_DRIFT if self._simulated else DRIFT)
         self._freshness = Freshness(SENSOR)
@@ -108,73 +104,14 @@ class Go2Driver:
         self.received: dict[str, int] = {SENSOR: 0}
         self._state: go2.Record | None = None
         self._stamp_s = 0.0
-        self._has_motors = False  # from `take_motors` to `settle`
-        self._restarts = 0  # of the robot, before `take_motors`
+        self._has_robot = False  # while this node commands it
+        self._restarts = 0  # of the robot, before that
 
     def mount_imu(self, transforms: object) -> None:
         """Nothing: the robot's own IMU measures in the base's frame."""
 
-    def acquire(self, stop: Event) -> None:
-        """Clear errors of earlier commands; the motors stay with the robot's own programs."""
-        self._sender.clear_problem()
-
-    def take_motors(self, stop: Event) -> None:
-        """Take the motors from the robot's own programs, which lay the robot down before.
-
-        This node writes nothing on the command topic before: another controller that walks the
-        robot would see a conflict, and damp.
-
-        Raises:
-            UserError: those programs keep the motors, do not answer or do not lay the robot down,
-                another process commands it, or `stop` was set first.
-        """
-        self._handover.take(stop)
-        self._sender.begin()
-        self._has_motors, self._restarts = True, self._clock.restarts
-        time.sleep(DISCOVERY_S)
-
-    def _other_writers(self) -> str:
-        """Other processes with a writer of commands, whether they send or not; empty if none."""
-        others = ", ".join(self._bus.writers(self._foreign))
-        return others and f"another program commands the motors on {COMMAND}: {others}"
-
-    def conflicting_publisher(self, commanding: bool) -> str | None:
-        """Another writer of commands or a second source of states, or a restart of the robot."""
-        commanding = commanding and self._has_motors
-        if commanding and (others := self._other_writers()):
-            return others
-        if self._clock.restarts >= MANY_RESTARTS:
-            there = ", ".join(self._bus.writers(self._reader))
-            return f"{STATE} carries two robots in turn, or a recording: {there}"
-        if commanding and self._clock.restarts > self._restarts:
-            return "the robot was started again: its own program has the motors"
-        return None
-
-    def settle(self) -> None:
-        """Damp until the robot has sunk, then send nothing: a restarted robot moves by itself."""
-        self._has_motors = False
-        self._sender.settle()
-
-    def close(self) -> None:
-        """Damp, give the motors back to the robot's own programs, leave the bus.
-
-        Each step is tried, even if another fails.
-
-        Raises:
-            UserError: those programs do not answer, or refuse, or damping could not be sent.
-        """
-        with ExitStack() as after:  # in reverse order
-            after.callback(self._bus.close)
-            after.callback(self._handover.give_back)
-            self._sender.close()
-
     def take(self) -> None:
-        """Fetch the newest state; one with a wrong checksum is ignored, tick included.
-
-        Raises:
-            UserError: a command could not be repeated since the last call.
-        """
-        self._sender.check()
+        """Fetch the newest state; one with a wrong checksum is ignored, tick included."""
         state = newest(self._reader)
         if state is None:
             return
@@ -200,16 +137,11 @@ class Go2Driver:
 
     def notes(self) -> list[str]:
         """Deviations of the wire that are accepted from a simulator alone."""
-        return [*self._unusual, *self._handover.notes]
+        return list(self._unusual)
 
     def forget(self) -> None:
         self._freshness.forget()
         self._clock.forget()
-
-    def _take_angles(self) -> Array:
-        """The current joint angles (12,) [rad]."""
-        self.take()
-        return self.angles()
 
     def angles(self) -> Array:
         return np.zeros(0) if self._state is None else self._motors("q")
@@ -252,7 +184,7 @@ class Go2Driver:
         return {SENSOR: self._stamp_s}
 
     def health(self) -> Mapping[str, str]:
-        """Battery, temperatures, lost packets and late commands, for the diagnostics."""
+        """Battery, temperatures, lost packets, for the diagnostics."""
         if self._state is None:
             return {}
         state = self._state
@@ -262,7 +194,6 @@ class Go2Driver:
             "battery_v": f"{state['power_v']:.1f}",
             "hottest_motor_deg_c": str(motors["temperature"].max()),
             "lost_packets": str(motors["lost"].sum()),
-            "late_commands": f"{self._sender.pace()['late']:.0f}",
         }
 
     def power(self) -> PowerState | None:
@@ -281,6 +212,107 @@ class Go2Driver:
     def remote_command(self) -> Array:
         """Latent command (2,) of the remote's sticks."""
         return self._remote.latent()
+
+    def conflicting_publisher(self, commanding: bool) -> str | None:
+        """A second source of states, or a restart of the robot while this node commands it."""
+        if self._clock.restarts >= MANY_RESTARTS:
+            there = ", ".join(self._bus.writers(self._reader))
+            return f"{STATE} carries two robots in turn, or a recording: {there}"
+        if commanding and self._has_robot and self._clock.restarts > self._restarts:
+            return "the robot was started again: its own program has the motors"
+        return None
+
+
+class Go2Driver(Go2Sensors):
+    """The `Driver` of rt/lowstate and rt/lowcmd.
+
+    A command that could not be repeated is raised by the next `take`.
+    """
+
+    def __init__(
+        self,
+        bus: Bus,
+        spec: RobotSpec,
+        now_s: Callable[[], float],
+        remote: Remote,
+        raw_s: Callable[[], float] = raw_s,
+    ) -> None:
+        super().__init__(bus, spec, now_s, remote, raw_s)
+        self._foreign = bus.reader(COMMAND, go2.LOW_CMD, WITHOUT_OWN)
+        self._handover = MotorHandover(bus, spec, self._take_angles, self._other_writers)
+        self._sender = CommandSender(bus, spec)
+
+    def acquire(self, stop: Event) -> None:
+        """Clear errors of earlier commands; the motors stay with the robot's own programs."""
+        self._sender.clear_problem()
+
+    def take_motors(self, stop: Event) -> None:
+        """Take the motors from the robot's own programs, which lay the robot down before.
+
+        This node writes nothing on the command topic before: another controller that walks the
+        robot would see a conflict, and damp.
+
+        Raises:
+            UserError: those programs keep the motors, do not answer or do not lay the robot down,
+                another process commands it, or `stop` was set first.
+        """
+        self._handover.take(stop)
+        self._sender.begin()
+        self._has_robot, self._restarts = True, self._clock.restarts
+        time.sleep(DISCOVERY_S)
+
+    def _other_writers(self) -> str:
+        """Other processes with a writer of commands, whether they send or not; empty if none."""
+        others = ", ".join(self._bus.writers(self._foreign))
+        return others and f"another program commands the motors on {COMMAND}: {others}"
+
+    def conflicting_publisher(self, commanding: bool) -> str | None:
+        """Another writer of commands or a second source of states, or a restart of the robot."""
+        if commanding and self._has_robot and (others := self._other_writers()):
+            return others
+        return super().conflicting_publisher(commanding)
+
+    def settle(self) -> None:
+        """Damp until the robot has sunk, then send nothing: a restarted robot moves by itself."""
+        self._has_robot = False
+        self._sender.settle()
+
+    def close(self) -> None:
+        """Damp, give the motors back to the robot's own programs, leave the bus.
+
+        Each step is tried, even if another fails.
+
+        Raises:
+            UserError: those programs do not answer, or refuse, or damping could not be sent.
+        """
+        with ExitStack() as after:  # in reverse order
+            after.callback(self._bus.close)
+            after.callback(self._handover.give_back)
+            self._sender.close()
+
+    def take(self) -> None:
+        """Fetch the newest state.
+
+        Raises:
+            UserError: a command could not be repeated since the last call.
+        """
+        self._sender.check()
+        super().take()
+
+    def notes(self) -> list[str]:
+        """Deviations of the wire that are accepted from a simulator alone."""
+        return [*super().notes(), *self._handover.notes]
+
+    def _take_angles(self) -> Array:
+        """The current joint angles (12,) [rad]."""
+        self.take()
+        return self.angles()
+
+    def health(self) -> Mapping[str, str]:
+        """Battery, temperatures, lost packets and late commands, for the diagnostics."""
+        if not (known := super().health()):
+            return {}
+        return {**known, "late_commands": f"{self._sender.pace()['late']:.0f}"}
 
     def pace(self) -> Mapping[str, float]:
         """Counts of due and late commands at 500 Hz."""

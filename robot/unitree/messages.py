@@ -143,6 +143,32 @@ BMS_STATE = _message(
     mcu_ntc=("u1", 2),
     cell_vol=("u2", 15),  # [mV]
 )
+SPORT_MODE_STATE = _message(
+    "SportModeState_",
+    stamp=_message("TimeSpec_", sec="i4", nanosec="u4"),
+    error_code="u4",
+    imu_state=IMU_STATE,
+    mode="u1",
+    progress="f4",
+    gait_type="u1",
+    foot_raise_height="f4",  # [m]
+    position=("f4", 3),  # [m], odometry
+    body_height="f4",  # [m]
+    velocity=("f4", 3),  # [m/s]
+    yaw_speed="f4",  # [rad/s]
+    range_obstacle=("f4", 4),
+    foot_force=("i2", 4),  # raw
+    foot_position_body=("f4", 12),  # [m]
+    foot_speed_body=("f4", 12),  # [m/s]
+    path_point=(
+        _message(
+            "PathPoint_",
+            **dict.fromkeys(("t_from_start", "x", "y", "yaw"), "f4"),
+            **dict.fromkeys(("vx", "vy", "vyaw"), "f4"),
+        ),
+        10,
+    ),
+)
 LOW_STATE = _message(
     "LowState_",
     head=("u1", 2),

@@ -280,6 +280,11 @@ class MotorHandover:
 
     def _lies(self) -> bool:
         """Whether all knees are nearer to the lying pose than to the standing pose."""
-        knees = self._angles()[KNEES]
-        folded, standing = lying_pose(self._spec)[KNEES], self._spec.default_pose_rad[KNEES]
-        return bool(knees.size and (abs(knees - folded) < abs(knees - standing)).all())
+        return lies(self._angles(), self._spec)
+
+
+def lies(angles: Array, spec: RobotSpec) -> bool:
+    """Whether all knees are nearer to the lying pose than to the standing pose."""
+    knees = angles[KNEES]
+    folded, standing = lying_pose(spec)[KNEES], spec.default_pose_rad[KNEES]
+    return bool(knees.size and (abs(knees - folded) < abs(knees - standing)).all())

@@ -160,6 +160,17 @@ def _decision(step: Replayed, bundle: Bundle) -> Iterator[Entry]:
 
 def _numbers(step: RecordedStep, spec: RobotSpec) -> Iterator[Entry]:
     """Joints, gains, ages and times of a step. A withheld command has no targets and gains."""
+    reading, time_s = step.inputs.reading, step.inputs.reading.time_s
+    if reading.joint_angles.size:  # a robot with its own gait shows none
+        yield from _joints(step, spec)
+    yield ages_entry(time_s, step.inputs.ages)
+    yield Numbers(LATENCY, time_s, ("step [us]",), (step.took_us,))
+    yield Numbers(PERIOD, time_s, ("since the last command [us]",), (step.inputs.gap_s * 1e6,))
+    if (goal_position := step.inputs.commands.goal_position) is not None:
+        yield goal_entry(time_s, *_goal(goal_position, reading))
+
+
+def _joints(step: RecordedStep, spec: RobotSpec) -> Iterator[Entry]:
     reading, stiff = step.inputs.reading, step.sent and bool(step.kp.any())
     time_s = reading.time_s
     yield from joint_entries(spec, ANGLE, time_s, reading.joint_angles)
@@ -169,11 +180,6 @@ def _numbers(step: RecordedStep, spec: RobotSpec) -> Iterator[Entry]:
         names = tuple(f"{joint} {name} [{unit}]" for joint in spec.joint_names)
         shown = gains if step.sent else np.full_like(gains, np.nan)
         yield Numbers(f"{GAINS}/{name}", time_s, names, tuple(shown.tolist()))
-    yield ages_entry(time_s, step.inputs.ages)
-    yield Numbers(LATENCY, time_s, ("step [us]",), (step.took_us,))
-    yield Numbers(PERIOD, time_s, ("since the last command [us]",), (step.inputs.gap_s * 1e6,))
-    if (goal_position := step.inputs.commands.goal_position) is not None:
-        yield goal_entry(time_s, *_goal(goal_position, reading))
 
 
 def _goal(goal_position: tuple[float, float], reading: Reading) -> tuple[float, float]:

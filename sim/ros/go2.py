@@ -1,4 +1,4 @@
-"""Simulated Go2 on its own DDS: low state and command, motion switcher and sport service.
+"""Simulated Go2 on its own DDS: low state and command, motion switcher, sport mode.
 
 The body behind it may be any quadruped with legs in Unitree's order.
 """
@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from pixelgait.robot.control.gait import GRAVITY_M_PER_S2, lying_pose
+from pixelgait.robot.control.gait import GRAVITY_M_PER_S2
 from pixelgait.robot.interface import DRIVER_TIMEOUT_S, JointCommand, Reading
 from pixelgait.robot.rotation import heading, roll_pitch, to_base_frame
 from pixelgait.robot.spec import RobotSpec
@@ -27,22 +27,24 @@ from pixelgait.robot.unitree.services import (
     RESPONSE,
     SELECT_MODE,
     SPORT,
-    STAND_DOWN,
     SWITCHER,
     topics,
 )
-from pixelgait.sim.body.interface import PHYSICS_DT_S
-from pixelgait.sim.body.legged_body import limp, stiff
+from pixelgait.robot.unitree.sport import SPORT_STATE
+from pixelgait.sim.body.legged_body import limp
+from pixelgait.sim.ros.sport_mode import MALFORMED, NOT_IMPLEMENTED, SportMode
 
 OWN_PROGRAM = "normal"  # has the motors until it is released: sport_mode
-NOT_IMPLEMENTED, MALFORMED = 3203, 3204  # the robot's error codes
 SERVICE_STEPS = 25  # physics steps between two checks for requests: 50 ms
-LIE_S = 1.8  # from standing to the ground, as in the vendor's stand example
+SPORT_STEPS = 10  # between two states of the sport mode: 50 Hz; assumption
 WARM_DEG_C, CHARGED_PERCENT, VOLTS = 30, 80, 28.8  # healthy values
 
 
 class Go2Wire:
     """Publishes rt/lowstate, takes rt/lowcmd once the motion switcher has released the motors.
+
+    Until then its own program follows requests to the sport service, and rt/sportmodestate is
+    published.
 
     Commands with a wrong checksum, head or level are dropped silently, as by the robot. So are
     commands with values that are not finite; the robot's reaction to these is not published.
@@ -59,8 +61,10 @@ class Go2Wire:
             for name in self.services
             for asked, answered in (topics(name),)
         }
+        self._sport = SportMode(spec)
+        self._sport_writer = self._bus.writer(SPORT_STATE, go2.SPORT_MODE_STATE)
+        self._reading: Reading | None = None
         self._assign_motors(OWN_PROGRAM if self.services else "")
-        self._down = 0  # steps since the request to lie down; 0 while it stands
         self.refused = 0  # number of dropped commands
         self._began_s, self._steps = raw_s(), 0
         self._newest: go2.Record | None = None
@@ -75,7 +79,7 @@ class Go2Wire:
         if record is not None and self._accepts(record):
             self._newest, self._received_s = record, time.monotonic()
         if self.program:
-            return self._lie_down() if self._down else None
+            return self._sport.command(self._reading)
         # The real robot has a time-out, too; its length is not published.
         if self._newest is None or time.monotonic() - self._received_s > DRIVER_TIMEOUT_S:
             return limp(self._spec)
@@ -90,15 +94,14 @@ class Go2Wire:
 
     def publish(self, now_ns: int, reading: Reading, lost: Container[str]) -> None:
         """Publish after a physics step; joints and IMU are lost together, being one message."""
+        self._reading = reading
+        if self.program and self._steps % SPORT_STEPS == 0:
+            self._publish_sport(now_ns, reading)
         if "joints" in lost or "imu" in lost:
             return
         record = go2.LOW_STATE.new()
         record["head"], record["level_flag"] = go2.HEAD, go2.LOW_LEVEL
-        imu = record["imu_state"]
-        orientation = x, y, z, w = reading.orientation.tolist()
-        imu["quaternion"], imu["gyroscope"] = (w, x, y, z), reading.angular_velocity
-        imu["rpy"] = (*roll_pitch(orientation), heading(orientation))
-        imu["accelerometer"] = to_base_frame((0.0, 0.0, GRAVITY_M_PER_S2), orientation)  # at rest
+        _fill_imu(record["imu_state"], reading)
         motors = record["motor_state"][: len(self._spec.joint_names)]
         motors["mode"], motors["temperature"] = go2.SERVO, WARM_DEG_C
         motors["q"], motors["dq"] = reading.joint_angles, reading.joint_velocities
@@ -110,12 +113,15 @@ class Go2Wire:
         record["crc"] = go2.checksum(record)
         self._writer.write(record)
 
-    def _lie_down(self) -> JointCommand:
-        """A motion to the lying pose, which is then held, as by the robot's own program."""
-        self._down += 1
-        share = min(1.0, self._down * PHYSICS_DT_S / LIE_S)
-        standing, lying = self._spec.default_pose_rad, lying_pose(self._spec)
-        return stiff(self._spec, standing + share * (lying - standing))
+    def _publish_sport(self, now_ns: int, reading: Reading) -> None:
+        """Publish the state of its own program: odometry and IMU."""
+        record = go2.SPORT_MODE_STATE.new()
+        record["stamp"]["sec"], record["stamp"]["nanosec"] = divmod(now_ns, 10**9)
+        _fill_imu(record["imu_state"], reading)
+        record["yaw_speed"] = reading.angular_velocity[2]
+        if reading.odometry is not None:
+            record["position"][:2] = reading.odometry[:2]
+        self._sport_writer.write(record)
 
     def _serve(self) -> None:
         """Answer requests to the motion switcher and the sport service."""
@@ -128,11 +134,11 @@ class Go2Wire:
 
     def _answer(self, service: str, api: int, parameter: str) -> tuple[int, dict[str, Any]]:
         if service == SPORT:
-            return self._move(api), {}
+            return self._sport.answer(api, parameter) if self.program else NOT_IMPLEMENTED, {}
         if api == CHECK_MODE:
             return 0, {"form": "0", "name": self.program}
         if api == RELEASE_MODE:
-            self._newest, self._down = None, 0
+            self._newest = None
             self._assign_motors("")
             return 0, {}
         if api == SELECT_MODE:
@@ -146,18 +152,19 @@ class Go2Wire:
     def _assign_motors(self, program: str) -> None:
         """Assign the motors to a program, or to none (""); only that program has a writer."""
         self.program = program
+        self._sport.reset()
         self._own = self._bus.writer(COMMAND, go2.LOW_CMD) if program else None
-
-    def _move(self, api: int) -> int:
-        """Code of the sport service, which can only lie down."""
-        if api != STAND_DOWN or not self.program:
-            return NOT_IMPLEMENTED
-        self._down = self._down or 1
-        return 0
 
     def close(self) -> None:
         """Close the bus."""
         self._bus.close()
+
+
+def _fill_imu(imu: go2.Record, reading: Reading) -> None:
+    orientation = x, y, z, w = reading.orientation.tolist()
+    imu["quaternion"], imu["gyroscope"] = (w, x, y, z), reading.angular_velocity
+    imu["rpy"] = (*roll_pitch(orientation), heading(orientation))
+    imu["accelerometer"] = to_base_frame((0.0, 0.0, GRAVITY_M_PER_S2), orientation)  # at rest
 
 
 def _finite(record: go2.Record) -> bool:

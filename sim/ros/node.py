@@ -16,7 +16,7 @@ import numpy as np
 from pixelgait.robot.cli.options import Range, Seed, check_outputs, parse
 from pixelgait.robot.errors import UserError, run_command
 from pixelgait.robot.files import write_atomic
-from pixelgait.robot.ros.address import Address, Ros2Control, parse_link
+from pixelgait.robot.ros.address import Address, Ros2Control, Velocity, parse_link
 from pixelgait.robot.spec import GO2, RobotSpec, find_robot, mounted
 from pixelgait.robot.unitree.address import LOOPBACK, Go2
 from pixelgait.sim.body.camera import Camera
@@ -69,7 +69,8 @@ class SimConfig(MountOptions, SceneOptions):
     gui: bool = False
     """Show the robot in the simulator's window, without real-time priority."""
     link: str = "ros"
-    """How to reach it: ros, topics; ros2-control, its forward_position_controller, or
+    """How to reach it: ros, topics; velocity, cmd_vel, which a gait of its own follows;
+    ros2-control, its forward_position_controller, or
     joint-trajectory, its joint_trajectory_controller; or go2:lo, a Unitree Go2's own DDS, whose
     motors must be released first. Camera and odometry are topics with every link."""
     any_interface: bool = False
@@ -212,6 +213,10 @@ def wire_on(address: Address) -> Callable[[Any, RobotSpec], Wire]:
         from pixelgait.sim.ros.joint_topics import wire_of
 
         return partial(wire_of, address)
+    if isinstance(address, Velocity):
+        from pixelgait.sim.ros.velocity_topics import VelocityWire
+
+        return VelocityWire
     from pixelgait.sim.ros.joint_topics import TopicWire
 
     return TopicWire

@@ -6,6 +6,7 @@ import io
 import math
 import threading
 from collections.abc import Callable, Container
+from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -19,7 +20,7 @@ from pixelgait.robot.ros.common import ros2
 from pixelgait.robot.ros.common.static_transforms import MAX_MESSAGES, TF_STATIC, TFMessage
 from pixelgait.robot.rotation import heading, upright
 from pixelgait.robot.runtime.timing import RateKeeper
-from pixelgait.robot.spec import CameraMount, RobotSpec
+from pixelgait.robot.spec import Array, CameraMount, RobotSpec
 from pixelgait.sim.body.interface import PHYSICS_DT_S, SimulatedBody
 from pixelgait.sim.body.legged_body import standing
 from pixelgait.sim.body.sensors import DriftingOdometry
@@ -75,6 +76,7 @@ class SimulatedRobot(Node):
         publish_mount(self, BASE, CAMERA_FRAME, body.spec.camera)
         self._truth = self.create_publisher(Odometry, "ground_truth/odom", quality)
         self._odometry, self._drifting = self.create_publisher(Odometry, "odom", quality), odometry
+        self._pose: Array | None = None  # (3,), by odometry
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="physics")
         body.reset(seed)
@@ -123,15 +125,18 @@ class SimulatedRobot(Node):
     def _publish(self, step: int, reading: Reading) -> None:
         now = int(self.get_clock().now().nanoseconds)
         lost = self.body.ages()  # sensors that are silent, by a fault
-        self._wire.publish(now, reading, lost)
+        self._wire.publish(now, replace(reading, odometry=self._pose), lost)
         if step % CAMERA_STEPS == 0 and "camera" not in lost:
             self._publish_images(now, reading)
         if step % ODOMETRY_STEPS == 0:
             position, orientation = self.body.pose()
             self._truth.publish(_odometry(now, "map", position, orientation))
             true = np.array((*position[:2], heading(orientation)))
-            x, y, yaw = self._drifting.read(true).tolist()
+            self._pose = self._drifting.read(true)
+            x, y, yaw = self._pose.tolist()
             drifted = _odometry(now, "odom", (x, y, position[2]), upright(yaw))
+            rates = drifted.twist.twist.angular
+            rates.x, rates.y, rates.z = reading.angular_velocity.tolist()
             self._odometry.publish(drifted)
             if self.record:
                 self.path.append((now / 1e9, *position, *orientation, *self.body.joint_angles()))

@@ -14,9 +14,9 @@ import numpy as np
 from geometry_msgs.msg import PoseStamped, Twist
 from sensor_msgs.msg import CameraInfo
 
-from pixelgait.robot.ros.commands.cmd_vel import VELOCITY
 from pixelgait.robot.ros.commands.goal import GOAL as GOAL_TOPIC
 from pixelgait.robot.ros.common import ros2
+from pixelgait.robot.ros.common.topic_names import VELOCITY
 from tests.faults.changes import (
     assign,
     blind,

@@ -19,9 +19,8 @@ from nav_msgs.msg import Odometry
 
 from pixelgait.robot.bundle import Bundle, load_bundle
 from pixelgait.robot.interface import CONTROL_DT_S
-from pixelgait.robot.ros.commands.cmd_vel import VELOCITY
 from pixelgait.robot.ros.common import ros2
-from pixelgait.robot.ros.common.topic_names import ODOMETRY
+from pixelgait.robot.ros.common.topic_names import ODOMETRY, VELOCITY
 from tests.faults.driver import FakeDriver, ReceivedCommand, at_rest
 from tests.faults.observer import Observer
 

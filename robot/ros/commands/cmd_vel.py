@@ -12,9 +12,9 @@ from geometry_msgs.msg import Twist, TwistStamped
 
 from pixelgait.robot.control.controller import STAND, latent_within
 from pixelgait.robot.ros.common import ros2
+from pixelgait.robot.ros.common.topic_names import VELOCITY
 from pixelgait.robot.spec import Array, Ranges
 
-VELOCITY = "cmd_vel"
 NOTHING = 0.01  # m/s, rad/s: no more than a joystick's noise at rest; assumption
 # Parts of a Twist that a walker may obey: why it does not obey a negative, and a positive value.
 OBEYED = (

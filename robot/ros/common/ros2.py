@@ -58,7 +58,7 @@ __all__ = [
 ]
 
 JOINT_COMMAND, JOINT_GAINS, ATTENTION = "joint_command", "joint_gains", "attention"
-SHADOW_COMMAND = "joint_command_dry_run"
+SHADOW_COMMAND, SHADOW_VELOCITY = "joint_command_dry_run", "cmd_vel_dry_run"
 SENSOR_QOS = qos_profile_sensor_data
 # As joint_state_broadcaster and realsense2_camera publish: every subscription receives it.
 DRIVER_QOS = QoSProfile(depth=10)

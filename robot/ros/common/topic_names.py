@@ -9,7 +9,8 @@ COLOUR, DEPTH = "camera/color/image_raw", "camera/depth/image_rect_raw"
 BODY = {JOINT_STATES: "joints", IMU: "imu"}
 CAMERA_TOPICS = {COLOUR: CAMERA, DEPTH: CAMERA}
 TOPICS = {**BODY, **CAMERA_TOPICS}
-ODOMETRY = "odom"
+ODOMETRY, VELOCITY = "odom", "cmd_vel"
+STOP_SERVICE = "stop_service"  # parameter
 NODE = "pixelgait"
 # Status topics in the node's own namespace.
 DECISION, LATENCY, DISTANCE = "decision", "latency", "distance_to_goal"

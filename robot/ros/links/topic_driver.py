@@ -124,10 +124,13 @@ class NewestMessages(Newest):
 class TopicSensors:
     """The receiving half of a `Driver`: joint_states, matched by joint names, and imu/data."""
 
+    types: Mapping[str, Any] = MappingProxyType(
+        {ros2.JOINT_STATES: ros2.JointState, ros2.IMU: ros2.Imu}
+    )
+
     def __init__(self, node: Any, spec: RobotSpec) -> None:
         self.spec = spec
-        types = {ros2.JOINT_STATES: ros2.JointState, ros2.IMU: ros2.Imu}
-        self._messages = messages = NewestMessages(node, types)
+        self._messages = messages = NewestMessages(node, self.types)
         self.sensors, self.received = messages.topics, messages.received
         self.forget, self.ages = messages.forget, messages.ages
         self.warnings, self.stamps = messages.warnings, messages.stamps

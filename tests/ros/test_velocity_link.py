@@ -1,0 +1,121 @@
+"""The node on a simulated robot with a gait of its own, by cmd_vel and in a Go2's sport mode."""
+
+from __future__ import annotations
+
+import json
+import signal
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pixelgait.robot.control.velocity import read_response
+from pixelgait.robot.recording.reader import read_recording
+from pixelgait.robot.recording.replay import recorded_bundle, replay
+from tests.ros.support import AUTO, Client, Processes
+
+CAMERA_AGES = tuple(each for each in AUTO if "camera" in each)
+
+
+def patient(*sensors: str) -> tuple[str, ...]:
+    """Arguments for a node on a busy machine, besides the camera with these sensors."""
+    stages = (("ageing_s", 1.0), ("stale_s", 1.5), ("timeout_s", 3.0))
+    ages = (f"{stage}.{sensor}:={seconds}" for sensor in sensors for stage, seconds in stages)
+    settings = (*CAMERA_AGES, "driver_timeout_s:=1.0", *ages)
+    return ("--auto-arm", "--ros-args", *(part for each in settings for part in ("-p", each)))
+
+
+AUTO_VELOCITY, AUTO_SPORT = patient("odom"), patient("lowstate", "sportmodestate")
+
+
+@pytest.mark.slow
+def test_a_camera_policy_drives_a_robot_with_its_own_gait(
+    processes: Processes, client: Client, tmp_path: Path
+) -> None:
+    """Past obstacles, with a report, a recording that replays bit for bit, and an end at rest."""
+    sim, walk = tmp_path / "sim", tmp_path / "walk.mcap"
+    robot = processes.start("pixelgait-sim", "--link", "velocity", "--out", sim)
+    line = ("rover", "--link", "velocity", "--duration", 8, "--record", walk)
+    run = processes.start("pixelgait-run", *line, *AUTO_VELOCITY)
+    client.wait_for_state("walking")
+    assert run.wait(60) == 0
+    assert run.stdout is not None
+    assert "sensor_to_command" in run.stdout.read()
+    robot.send_signal(signal.SIGINT)
+    assert robot.wait(20) == 0
+    path = np.load(sim / "trajectory.npz")["path"]
+    assert path[-1, 1] - path[0, 1] > 2.8  # [m] ahead: the first wall stands at 2.5
+    assert not client.commands  # no joint is commanded
+    recording = read_recording(walk)
+    assert replay(recording, recorded_bundle(recording))["different"] == 0
+
+
+@pytest.mark.long
+def test_an_emergency_stop_is_the_robots_own_and_another_publisher_of_velocities_a_fault(
+    processes: Processes, client: Client
+) -> None:
+    from geometry_msgs.msg import Twist
+    from std_srvs.srv import Trigger
+
+    stopped: list[object] = []
+
+    def stop(request: object, response: object) -> object:
+        stopped.append(request)
+        return response
+
+    client.node.create_service(Trigger, "estop/gentle", stop)
+    processes.start("pixelgait-sim", "--link", "velocity")
+    line = ("rover", "--link", "velocity", *AUTO_VELOCITY, "-p", "stop_service:=estop/gentle")
+    run = processes.start("pixelgait-run", *line)
+    client.wait_for_state("walking")
+    assert client.order("emergency_stop")[0]
+    client.spin(lambda: len(stopped) == 1)
+    client.node.create_publisher(Twist, "cmd_vel", 1)
+    client.spin(lambda: run.poll() is not None)
+    assert run.stdout is not None
+    assert run.returncode == 1
+    assert "another node commands the velocity: /test_client" in run.stdout.read()
+
+
+@pytest.mark.long
+def test_a_robots_response_is_measured(
+    processes: Processes, client: Client, tmp_path: Path
+) -> None:
+    file = tmp_path / "response.json"
+    processes.start("pixelgait-sim", "--link", "velocity", "--scene", "flat")
+    line = ("walk", "--link", "velocity", "--measure", file)
+    run = processes.start("pixelgait-run", *line, *AUTO_VELOCITY)
+    client.wait_for_state("walking")
+    assert run.wait(90) == 0
+    assert json.loads(file.read_text()).keys() == {"speed", "yaw_rate"}
+    response = read_response(file)
+    for axis in (response.speed, response.yaw_rate):
+        assert axis.gain == pytest.approx(1.0, abs=0.15)
+        assert 0.05 < axis.delay_s < 0.6
+
+
+@pytest.mark.long
+def test_a_go2_in_its_sport_mode_walks_stops_and_walks_again(
+    processes: Processes, client: Client, link: str, tmp_path: Path
+) -> None:
+    """After an emergency stop it lies, damped by its own program, and stands up when ordered."""
+    sim = tmp_path / "sim"
+    robot = processes.start("pixelgait-sim", "--robot", "go2", "--link", link, "--out", sim)
+    sport = link.replace("go2", "go2-sport")
+    run = processes.start("pixelgait-run", "rover-go2", "--link", sport, *AUTO_SPORT)
+    client.wait_for_state("walking")
+    client.spin_for(6.0)
+    assert client.order("emergency_stop")[0]
+    client.wait_for_state("stopped")
+    client.spin_for(2.0)
+    for order in ("reset_emergency_stop", "arm", "stand_up"):
+        assert client.order(order)[0]
+    client.wait_for_state("ready")
+    run.send_signal(signal.SIGINT)
+    assert run.wait(20) == 0
+    robot.send_signal(signal.SIGINT)
+    assert robot.wait(20) == 0
+    path = np.load(sim / "trajectory.npz")["path"]
+    assert path[-1, 1] - path[0, 1] > 1.5  # [m]
+    assert path[:, 3].min() < 0.6 * path[0, 3]  # [m] above the ground: it lay
+    assert path[-1, 3] > 0.85 * path[0, 3]
