@@ -167,8 +167,9 @@ def mjlab_metadata(**changes: str) -> dict[str, str]:
     }
 
 
-def trot(period_s: float = 0.4, stride_rad: float = 0.12, lift_rad: float = 0.2) -> Array:
-    """A linear walker (12, 2) that trots ahead by the sine and cosine of its phase.
+def trot(stride_rad: float = 0.12, lift_rad: float = 0.2) -> Array:
+    """A linear walker (12, 2) that trots by the sine and cosine of its phase: backwards, as it
+    bounces on its soft legs.
 
     Actions are for a scale of 0.25, in the order `JOINT_BY_JOINT`. A leg swings with the cosine,
     and is longer in stance, shorter in swing, with the sine.
@@ -185,7 +186,7 @@ def trot(period_s: float = 0.4, stride_rad: float = 0.12, lift_rad: float = 0.2)
 
 
 def trotting_walker(folder: Path) -> tuple[Path, Path]:
-    """Files of a walker that trots ahead whatever it is told: policy and deploy.yaml."""
+    """Files of a walker that trots whatever it is told: policy and deploy.yaml."""
     phase = {"params": {"period": 0.4}, "clip": None, "scale": [1.0, 1.0], "history_length": 1}
     gravity = {"params": {}, "clip": None, "scale": [1.0] * 3, "history_length": 1}
     config = deploy_yaml(

@@ -13,7 +13,7 @@ from pixelgait.export.walkers import trial
 from pixelgait.policies.evaluation.evaluate import evaluate
 from pixelgait.policies.evaluation.options import EvalConfig
 from pixelgait.robot.bundle import load_bundle
-from pixelgait.robot.control.controller import velocity
+from pixelgait.robot.control.controller import velocity as velocity_of
 from pixelgait.robot.recording.reader import read_recording
 from pixelgait.robot.recording.replay import replay
 from tests.export.walker_files import trotting_walker
@@ -56,7 +56,8 @@ def test_a_walker_of_others_is_tried_driven_recorded_and_replayed_bit_for_bit(
     assert "Observation: gait_phase, projected_gravity." in card
     assert "Falls: none." in card
     bundle = load_bundle(folder)
-    assert bundle.contract["low_level"]["trial"]["answers"][1]["reached"][0] > 0.05
+    reached = [each["reached"] for each in bundle.contract["low_level"]["trial"]["answers"]]
+    assert all(np.hypot(*velocity[:2]) > 0.1 for velocity in reached)
     for engine in ("pybullet", "mujoco"):
         options = EvalConfig(str(folder), scene="flat", body=engine, episodes=1, seconds=2.0)
         figures = evaluate(options)
@@ -77,5 +78,5 @@ def test_a_walker_of_others_is_tried_driven_recorded_and_replayed_bit_for_bit(
     walking = [step for step in walked.steps if step.state == "walking"]
     assert {step.kp[0] for step in walking} == {35.0}
     assert {step.kp[0] for step in walked.steps if step.state == "ready"} <= {40.0}
-    told = [velocity(s.inputs.latent) for s in walking if s.inputs.latent is not None]
+    told = [velocity_of(s.inputs.latent) for s in walking if s.inputs.latent is not None]
     assert any(np.allclose(command, (-0.2, 0.3, -0.5)) for command in told)
