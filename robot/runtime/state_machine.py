@@ -380,6 +380,8 @@ class Operation:
         if self.state not in UP or supervisor.fault is not None:
             return False
         joints, powered = supervisor.trusted_joints, supervisor.motors_enabled
+        if walking and supervisor.walking is not supervisor.standing:
+            powered = False  # soft legs are moved by their loads as much as by their targets
         wrong = self._consistency.judge(reading, *joints, self._last, walking, powered)
         if wrong is not None:
             supervisor.fail(wrong)
