@@ -179,6 +179,7 @@ def require_without_ros(config: RunConfig) -> None:
         raise UserError(f"{camera}: without ROS 2 only a Go2 is reached, --link go2:INTERFACE")
     needs_ros = {
         "--goal": config.goal is not None,
+        "--map": config.map,
         "--pilot": config.pilot != "bundle",
         "--no-autostart": not config.autostart,
     }
