@@ -307,25 +307,24 @@ def kerbs_table() -> list[str]:
                 ahead_m = 2.2 - moment.body.pose().position[0] - A1.camera.position_m[0]
                 for wanted_m in (1.0, 0.5):
                     if ahead_m < wanted_m and wanted_m not in edges:
-                        edges[wanted_m] = _edge(moment, 2.2, height, lanes)
+                        edges[wanted_m] = _edge(moment, 2.2, lanes)
             shown = " | ".join(edges.get(each, "-") for each in (1.0, 0.5))
             rows.append(f"| {100 * height:.0f} cm, {name} | {shown} |")
             print(rows[-1], flush=True)
     return rows
 
 
-def _edge(moment: Moment, edge_m: float, height_m: float, lanes: Array) -> str:
-    """Where the map's ground rises through half a kerb's height, in lanes [m] to the left."""
+def _edge(moment: Moment, edge_m: float, lanes: Array) -> str:
+    """Where the map rises most from cell to cell, in lanes [m] to the left, less an edge's place."""
+    ahead = CELLS[::-1, 0, 0]
+    ahead = ahead[ahead > 0.3]
     found = []
     for lane in lanes:
-        along = np.arange(0.2, AHEAD_M, 0.01)
-        row = ((AHEAD_M - along) / CELL_M).astype(int)
-        column = int((ASIDE_M - lane) / CELL_M)
-        ground = moment.around.top[row, column]
-        high = np.flatnonzero(ground > height_m / 2.0)
-        if high.size:
-            at = moment.world(np.array([[along[high[0]], lane]]))[0, 0]
-            found.append(at - edge_m)
+        top = moment.around.top[::-1, int((ASIDE_M - lane) / CELL_M)][-len(ahead) :]
+        rise = np.diff(top)
+        if np.isfinite(rise).any():
+            at = ahead[int(np.nanargmax(rise))] + CELL_M / 2.0
+            found.append(moment.world(np.array([[at, lane]]))[0, 0] - edge_m)
     if not found:
         return "unseen"
     near = np.mean(np.abs(found) < 0.06) * len(found) / len(lanes)
