@@ -52,6 +52,7 @@ PAGE, PICTURE = Path("docs/robot/map.md"), Path("docs/robot/map.png")
 LAB = Path("/work/shared/real/lab/depth")  # not part of the repository, see the page
 HEIGHT, WIDTH = 240, 424
 SPEED = 0.4
+EDGE_M = 2.225  # of a kerb, the middle of a cell
 SETTLED_S = 2.0  # a map begins blind
 GREY = (0.6, 0.6, 0.6)
 SAFE_M = 0.1  # beside the truth: what is so near to an edge is not judged
@@ -303,11 +304,11 @@ def kerbs_table() -> list[str]:
     for height in (0.05, 0.12):
         for name in ("ideal", "all of these, noisy joints and IMU"):
             edges: dict[float, str] = {}
-            for moment in walk(Course(kerb=(2.2, height)), CONDITIONS[name], 6.0, 9002):
-                ahead_m = 2.2 - moment.body.pose().position[0] - A1.camera.position_m[0]
+            for moment in walk(Course(kerb=(EDGE_M, height)), CONDITIONS[name], 6.0, 9002):
+                ahead_m = EDGE_M - moment.body.pose().position[0] - A1.camera.position_m[0]
                 for wanted_m in (1.0, 0.5):
                     if ahead_m < wanted_m and wanted_m not in edges:
-                        edges[wanted_m] = _edge(moment, 2.2, lanes)
+                        edges[wanted_m] = _edge(moment, EDGE_M, lanes)
             shown = " | ".join(edges.get(each, "-") for each in (1.0, 0.5))
             rows.append(f"| {100 * height:.0f} cm, {name} | {shown} |")
             print(rows[-1], flush=True)
@@ -315,7 +316,7 @@ def kerbs_table() -> list[str]:
 
 
 def _edge(moment: Moment, edge_m: float, lanes: Array) -> str:
-    """Where the map rises most from cell to cell, in lanes [m] to the left, less an edge's place."""
+    """Where the map rises most from cell to cell, in lanes [m] to the left, less its true place."""
     ahead = CELLS[::-1, 0, 0]
     ahead = ahead[ahead > 0.3]
     found = []
