@@ -122,7 +122,7 @@ class RealSenseFrames(Newest):
                     sent: Sent = pickle.load(process.stdout)
                 except (EOFError, pickle.UnpicklingError):
                     break
-                self._problem = sent.problem
+                self._problem = None if sent.frames else sent.problem or self._problem
                 self._lenses = sent.lenses or self._lenses
                 self._arrived.update(sent.frames or {})
             process.kill()

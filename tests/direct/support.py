@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 from tests.ros.support import Processes
 
 # pixelgait-run where no ROS 2 is installed.
@@ -17,10 +19,7 @@ from pixelgait.robot.cli.commands import main
 main()
 """
 # The machine that runs the tests may stall for longer than a robot's driver may.
-PATIENT = (
-    *("--timeouts", "lowstate=1.0/1.5/2.0", "camera/depth/image_rect_raw=0.3/0.5/5.0"),
-    *("--no-realtime",),
-)
+PATIENT = ("--timeouts", "lowstate=1.0/1.5/2.0", "camera/depth/image_rect_raw=0.3/0.5/5.0")
 WAIT_S = 60.0
 
 
@@ -35,10 +34,15 @@ class DirectProcess:
     def wait_for(self, text: str) -> str:
         """The next line that contains the text."""
         assert self.process.stdout is not None
-        for line in self.process.stdout:
-            self.lines.append(line.rstrip("\n"))
-            if text in line:
-                return self.lines[-1]
+        too_late = threading.Timer(WAIT_S, self.process.kill)
+        too_late.start()
+        try:
+            for line in self.process.stdout:
+                self.lines.append(line.rstrip("\n"))
+                if text in line:
+                    return self.lines[-1]
+        finally:
+            too_late.cancel()
         raise AssertionError("\n".join((f"it never said '{text}'", *self.lines)))
 
     def ends(self) -> tuple[int, str]:
