@@ -110,7 +110,8 @@ class pipeline:  # noqa: N801
             self._reader = CameraReader(settings.serial)
         except FileNotFoundError:
             raise RuntimeError(f"no robot is simulated in domain {settings.serial}") from None
-        self._streams, self._number = tuple(settings.streams), -1
+        self._streams = tuple(settings.streams)
+        self._number = int(self._reader.header["number"])  # an image of before is no new one
         return Profile(self._reader.header)
 
     def wait_for_frames(self, timeout_ms: int) -> Frames:
@@ -131,7 +132,7 @@ class pipeline:  # noqa: N801
         """New frames, None if there are none or they are just written."""
         header = self._reader.header
         number, time_ns = int(header["number"]), int(header["time_ns"])
-        if number in (0, self._number) or number % 2:
+        if number == self._number or number % 2:
             return None
         found = {kind: Frame(self._pixels(kind), time_ns) for kind in self._streams}
         if int(header["number"]) != number or not all(np.any(f.pixels) for f in found.values()):
