@@ -24,7 +24,7 @@ PIP := $(BIN)/pip install --quiet --disable-pip-version-check --no-compile
 INSTALLING = $(eval BEGAN := $(shell date +%s))
 CAME_TO = echo "$$(du -sh .venv | cut -f1) on disk in .venv, installed in $$(($$(date +%s) - $(BEGAN))) s"
 
-.PHONY: demo test slow long lint docs faults endurance recordings signals cluster view colcon kilted aarch64 benchmark speed results navigation learning fits gallery order encoders performer features gait-study walk-card walk-gif contact-sheet clean
+.PHONY: demo test slow long lint docs faults endurance recordings signals cluster view colcon kilted aarch64 benchmark speed results navigation odometry learning fits gallery order encoders performer features gait-study walk-card walk-gif contact-sheet clean
 
 ROBOT ?= a1
 demo: $(DEMO_INSTALLED)  ## train, export, walk under ROS 2, report: runs/demo; ROBOT=go2, ...
@@ -118,6 +118,9 @@ speed: $(INSTALLED)  ## seconds to a policy and episodes/s, by number of workers
 
 navigation: $(INSTALLED)  ## docs/indoors.md: point goals in 100 unseen houses a row
 	$(BIN)/python -m docs.figures.results.navigation $(ON_CLUSTER)
+
+odometry: $(INSTALLED)  ## docs/robot/odometry.md: leg odometry of walks in both simulators
+	$(BIN)/python -m docs.figures.odometry.odometry $(ON_CLUSTER)
 
 learning: $(INSTALLED)  ## docs/studies.md: size of patches, encoders, mirror symmetry, three seeds each: 12 h
 	$(BIN)/python -m docs.figures.studies.learning $(ON_CLUSTER)

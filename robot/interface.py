@@ -42,7 +42,7 @@ class Reading:
     orientation: Array  # (4,) quaternion xyzw, base in world
     angular_velocity: Array  # (3,) [rad/s], base frame
     image: Callable[[], Image]
-    # (3,) x, y [m], heading [rad] in REP 105's frame odom; None: unknown
+    # (3,) x, y [m], heading [rad] in REP 105's frame odom; None: there is none; nan: unknown
     odometry: Array | None = None
 
 

@@ -169,13 +169,15 @@ def walk_course(config: DemoConfig, bundle: Path) -> None:
 
 
 def walk_house(config: DemoConfig) -> None:
-    """The shipped navigator receives a goal in another room and walks there."""
-    house, _ = make_house(config)
+    """The shipped navigator receives a goal in another room and walks there, by its legs."""
+    house, layout = make_house(config)
     out = config.out / HOUSE
     out.mkdir()
     assert house.goal_position is not None
-    goal = (str(value) for value in house.goal_position.tolist())
-    robot = [*robot_options(config), "--scene", HOUSE_SCENE]
+    start, (x, y) = layout.start, house.goal_position - (layout.start.x, layout.start.y)
+    cos, sin = math.cos(start.yaw), math.sin(start.yaw)
+    goal = (str(cos * x + sin * y), str(cos * y - sin * x))  # ahead, left
+    robot = [*robot_options(config), "--scene", HOUSE_SCENE, "--no-odom"]
     bundle = str(shipped_pair(config, HOUSE_POLICY))
     run_ros(bundle, out, robot, ["--duration", str(HOUSE_S), "--goal", *goal])
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from pixelgait.policies.evaluation.baselines import make_baseline
 from pixelgait.policies.evaluation.metrics import figures_of, format_figures
@@ -29,6 +29,7 @@ from pixelgait.robot.interface import CONTROL_DT_S
 from pixelgait.robot.spec import find_robot
 from pixelgait.sim.body.camera import camera_for
 from pixelgait.sim.body.interface import SimulatedBody
+from pixelgait.sim.body.leg_odometry import LegOdometryBody, with_leg_odometry
 from pixelgait.sim.engines.registry import make_body
 from pixelgait.sim.tasks.episode import Episode, run_episode
 from pixelgait.sim.tasks.follow import Follow
@@ -131,6 +132,7 @@ def evaluation_key(config: EvalConfig, bundle: Bundle) -> dict[str, Any]:
         "seconds": config.seconds,
         "requested_episodes": config.episodes,
         **({"guard": True} if config.guard else {}),
+        **({"odometry": config.odometry} if config.odometry != "simulated" else {}),
     }
 
 
@@ -142,6 +144,8 @@ def format_description(described: dict[str, Any]) -> str:
         f"scene {described['scene']} at difficulty {described['difficulty']:g}",
         f"body {described['body']}",
     ]
+    if "odometry" in described:
+        parts.append(f"odometry {described['odometry']}")
     for name in ("appearance", "baseline"):
         if described[name] and described[name] != "nominal":
             parts.append(f"{name} {described[name]}")
@@ -218,6 +222,8 @@ def player(config: EvalConfig) -> tuple[Controller, SimulatedBody, Task]:
         randomisation=config.make_randomisation(),
         faults=config.make_faults(),
     )
+    if config.odometry == "legs":
+        body = with_leg_odometry(body)
     steps = round(config.seconds / CONTROL_DT_S)
     if config.task == "follow":
         follow = Follow(steps)
@@ -240,7 +246,10 @@ def _start(config: EvalConfig) -> None:
     guard = local_map(config, body)
 
     def run_seed(seed: int) -> Episode:
-        return run_episode(controller, body, task, seed, look_ahead=guard)
+        episode = run_episode(controller, body, task, seed, look_ahead=guard)
+        if config.odometry == "legs":
+            episode.metrics.update(cast(LegOdometryBody, body).errors())
+        return episode
 
     _run_seed = run_seed
 

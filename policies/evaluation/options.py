@@ -67,6 +67,9 @@ class EvalConfig(DisturbanceOptions, SceneOptions, WorkerOptions):
     """Longest episode [s]."""
     body: str = "pybullet"
     """Simulator: pybullet or mujoco."""
+    odometry: Literal["simulated", "legs"] = "simulated"
+    """Odometry: the simulator's (with --randomise it drifts), or the robot's own, by its legs and
+    IMU, with the noise of encoders; its errors are then measured."""
     robot: str | None = None
     """Robot, or robot file (.yaml), that the bundle must be for; by default the one it names."""
     camera_pitch: Annotated[float, Range(-45.0, 45.0)] = 0.0

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 from pixelgait.robot.bundle import Bundle
 from pixelgait.robot.errors import UserError
+from pixelgait.robot.estimation.leg_odometry import Motion
 from pixelgait.robot.ros.address import OWN_GAIT, Address, Ros2Control, Velocity
 from pixelgait.robot.ros.commands.cmd_vel import VelocityCommands
 from pixelgait.robot.ros.commands.goal import GoalCommand
@@ -22,6 +24,7 @@ from pixelgait.robot.ros.links.map_topics import MapPublishers, MapTopics
 from pixelgait.robot.ros.links.topic_driver import CommandTopic, TopicDriver
 from pixelgait.robot.ros.links.velocity import VelocityDriver, VelocityTopic
 from pixelgait.robot.ros.monitoring.camera_checks import CameraInfoCheck, CameraMountCheck
+from pixelgait.robot.ros.odometry import OdometryTopic, described
 from pixelgait.robot.ros.parameters import (
     GOAL_TIMEOUT,
     ODOMETRY_TIMEOUT,
@@ -91,6 +94,11 @@ class Connections:
             guards = lambda: parameters.guards  # noqa: E731
             self.map = MapTopics(sensors, bundle.spec, width / height, guards)
             self._map_publishers = MapPublishers(node)
+        self._own_gait = isinstance(options.address, OWN_GAIT)  # and odometry
+        transforms = parameters.publishes_tf
+        self.odometry = OdometryTopic(node, parameters.base_frame, transforms)
+        # The motion by the robot's legs; of the control loop, None before the first step.
+        self.motion: Callable[[], Motion | None] = lambda: None
         self.pilot: VelocityCommands | None = None
         self.goal: GoalCommand | None = None
         self._camera: tuple[Camera, CameraInfoCheck, CameraMountCheck] | None = None
@@ -116,6 +124,8 @@ class Connections:
             self.link.also_forget = self.goal.forget
             self.link.odometry = self.goal.odometry
             self.link.odometry_seen = self.goal.seen
+            self.goal.legs = lambda: self.motion()
+            self.goal.is_own = lambda: self.odometry.publishes
 
     def _driver(self, address: Address, node: Any, bundle: Bundle) -> Driver:
         """The driver of the robot at this address; imports only the messages that it needs.
@@ -216,6 +226,8 @@ class Connections:
             statuses["remote"] = True, STEERS
         if self.goal is not None:
             statuses["goal"] = self.goal.status()
+        if self.odometry.publishes and (motion := self.motion()) is not None:
+            statuses["odometry"] = described(motion)
         if self.pilot is not None:
             statuses[VELOCITY] = self.pilot.status()
         if self.map is not None:
@@ -228,14 +240,17 @@ class Connections:
         When `starting`, also another node of the same name; a robot that walks is not stopped by
         one that comes later. Several publishers of odometry are no conflict: the goal is suspended.
         """
+        others = self._other_nodes.others(ODOMETRY)
+        self.odometry.give_way(bool(others) or self._own_gait)
         if self.goal is not None:
-            self.goal.odometry_conflict = self._other_nodes.several(ODOMETRY)
+            self.goal.odometry_conflict = several(others)
         other = self._other_nodes.conflicting_publisher() or self.link.conflicting_publisher()
         return other or (self._other_nodes.duplicate_name() if starting else None)
 
     def close(self) -> None:
         """Unsubscribe, then disconnect from the robot."""
         self._sensor_node.destroy_node()
+        self.odometry.close()
         if self._battery is not None:
             self._battery.close()
         if self.map is not None:
@@ -245,6 +260,12 @@ class Connections:
 
 def _camera(node: Any, bundle: Bundle) -> Camera:
     return Camera(camera_messages(node, bundle.image_shape), bundle.image_shape, bundle.spec)
+
+
+def several(publishers: list[str]) -> str | None:
+    """The publishers of a topic, by the names of their nodes, if there is more than one."""
+    count = len(publishers)
+    return f"{count} publishers: {', '.join(publishers)}" if count > 1 else None
 
 
 class OtherNodes:
@@ -278,15 +299,15 @@ class OtherNodes:
             return None
         return f"another node is called {own}: its services would be ambiguous"
 
-    def several(self, topic: str) -> str | None:
-        """The publishers of a topic, if there is more than one."""
-        names = self._publishers(topic)
-        return f"{len(names)} publishers: {', '.join(names)}" if len(names) > 1 else None
+    def others(self, topic: str) -> list[str]:
+        """Names of the other nodes that publish a topic, one for each publisher."""
+        own = self._node.get_fully_qualified_name()
+        return [name for name in self._publishers(topic) if name != own]
 
     def _find(self) -> str | None:
         for topic in self._sensors:
-            if (several := self.several(topic)) is not None:
-                return f"{topic} has {several}"
+            if (too_many := several(self._publishers(topic))) is not None:
+                return f"{topic} has {too_many}"
         if self._commands is not None:
             names = self._publishers(self._commands)
             own = self._node.get_fully_qualified_name()

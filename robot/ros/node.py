@@ -186,7 +186,8 @@ class ControllerNode(LifecycleNode):
             self._wait_for_conflicts()
             # Only now: a robot that another node walks would be damped by a second publisher.
             self.connections.link.acquire(self._stop)
-            self.loop = self._make_loop()
+            self.loop = loop = self._make_loop()
+            self.connections.motion = lambda: loop.operation.motion
             freeze_collector()
             shorten_switch_interval()
             self.loop.start()
@@ -244,6 +245,7 @@ class ControllerNode(LifecycleNode):
                 steering=self.connections.steering,
                 keep_bytes=MAX_DECISION_BYTES if self.options.out else 0,
                 record=None if recorder is None else recorder.step,
+                moved=self.connections.odometry.publish,
                 admit=self.connections.admit,
                 look_ahead=local_map,
             ),

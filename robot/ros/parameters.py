@@ -79,7 +79,7 @@ class NodeOptions:
 DRIVER_TIMEOUT, VELOCITY_TIMEOUT = "driver_timeout_s", "cmd_vel_timeout_s"
 STAMPED = "enable_stamped_cmd_vel"  # Nav2's name
 CHECKS_CAMERA, BASE_FRAME = "check_camera", "base_frame"
-CHECKS_POWER = "check_power"
+CHECKS_POWER, TRANSFORMS = "check_power", "publish_tf"
 MAPS, GUARDS = "map", "collision_guard"
 VELOCITY_TIMEOUT_S = 0.5  # Nav2's
 ODOMETRY_TIMEOUT, GOAL_TIMEOUT = "odom_timeout_s", "goal_timeout_s"
@@ -122,6 +122,9 @@ class Parameters:
         power = ParameterDescriptor(
             description="Lie down, and do not stand up, with an empty battery or hot motors."
         )
+        transforms = described(
+            description="Publish odom to the base on /tf, while this node publishes odom."
+        )
         base = described(
             description="The robot's base frame, of odom's poses and the camera's mount."
         )
@@ -131,6 +134,7 @@ class Parameters:
             node.declare_parameter(STOP_SERVICE, "", stop)
             node.declare_parameter(CHECKS_CAMERA, True, checks)
             node.declare_parameter(CHECKS_POWER, True, power)
+            node.declare_parameter(TRANSFORMS, True, transforms)
             node.declare_parameter(BASE_FRAME, "base_link", base)
             self._declare_map(node, options.maps)
             for topic, sensor in self._sensors.items():
@@ -180,6 +184,11 @@ class Parameters:
     def stop_service(self) -> str:
         """The robot's own emergency stop, a std_srvs/Trigger; empty: none."""
         return str(self._node.get_parameter(STOP_SERVICE).value)
+
+    @property
+    def publishes_tf(self) -> bool:
+        """Whether odom to the base is published on `/tf`."""
+        return bool(self._node.get_parameter(TRANSFORMS).value)
 
     @property
     def checks_camera(self) -> bool:

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 from pixelgait.robot.control.controller import Controller, ControlResult, Decision
 from pixelgait.robot.errors import UserError
+from pixelgait.robot.estimation.leg_odometry import LOST, Motion
 from pixelgait.robot.interface import DRIVER_TIMEOUT_S, Image, JointCommand, Link, Reading
 from pixelgait.robot.mapping.local_map import Surroundings
 from pixelgait.robot.runtime.latency import LatencyProfiler
@@ -107,6 +108,8 @@ class LoopOptions:
     keep_bytes: int = MAX_DECISION_BYTES  # of the decision log
     record: Callable[[ControlStep], None] | None = None  # called after every step
     look_ahead: LookAhead | None = None  # called after every step
+    # Likewise, with the motion by the robot's legs at the step's reading.
+    moved: Callable[[Reading, Motion], None] = lambda *_: None
     # Called once all sensors send, before anything moves, with the event that ends the loop.
     # A UserError it raises is a fault.
     admit: Callable[[threading.Event], None] = lambda _: None
@@ -244,6 +247,8 @@ class ControlLoop:
         result = self._decide(inputs)
         self._check(inputs.ages, polled_s)
         sent = self._send(result.command)
+        if self.operation.motion is not None:
+            self.options.moved(inputs.reading, self.operation.motion)
         if self.options.record is not None:
             self.options.record(self._recorded(inputs, result, sent, polled_s))
         if self.options.look_ahead is not None:
@@ -310,6 +315,9 @@ class ControlLoop:
                 self.walking_since = time.monotonic()
         elif operation.cause != self._cause and operation.state is RobotState.WALKING:
             self._report_blocked(operation)
+        if operation.lost and self.operator.commands.goal_position is not None:
+            self.operator.go_to(None)
+            self.changes.append((operation.state, f"{LOST}: the goal is dropped"))
         self._cause = operation.cause
         self._disarm_if_down(ages)
         if supervisor.fault is not None and self.fault is None:

@@ -120,7 +120,8 @@ class RobotLink:
         self.also_take: list[Callable[[], None]] = []
         self.also_forget: Callable[[], None] = lambda: None
         self.odometry: Callable[[], Array | None] = lambda: None  # (3,), see `Reading`
-        self.odometry_seen: Callable[[], SensorReport] | None = None  # if the policy needs odometry
+        # The odometry of another node, if the policy needs one and there is one.
+        self.odometry_seen: Callable[[], SensorReport | None] = lambda: None
         self.driver, self.camera = driver, camera
         self.now_s, self._shadow = now_s, shadow
         self._parts: tuple[Driver | Camera, ...] = (driver,) if camera is None else (driver, camera)

@@ -20,6 +20,7 @@ from pixelgait.robot.control.blocked import Blocked
 from pixelgait.robot.control.controller import STAND, Controller, ControlResult
 from pixelgait.robot.control.gait import lying_pose, standing_targets
 from pixelgait.robot.control.slow_walk import SlowWalk
+from pixelgait.robot.estimation.leg_odometry import UNKNOWN, LegOdometry, Motion
 from pixelgait.robot.interface import (
     CONTROL_DT_S,
     DRIVER_TIMEOUT_S,
@@ -55,6 +56,7 @@ class RobotState(str, Enum):
     STOPPED = "stopped"  # damped until the emergency stop is reset
 
 
+NOWHERE = np.full(3, np.nan)  # odometry of an unknown place
 WALKS_ON = "walks on after it was blocked"
 UP = (RobotState.STANDING_UP, RobotState.READY, RobotState.WALKING)
 STIFF = (*UP, RobotState.LYING_DOWN)
@@ -241,6 +243,9 @@ class Operation:
 
     `state` and `cause` are the robot's state and why it was entered.
 
+    `motion` is that of the robot by its legs, in a frame that began where this did. It is the
+    odometry of a policy with `needs_goal`, until another odometry comes: that one then stays.
+
     A gap between two commands beyond `driver_timeout_s` is a stall: the motors' driver has damped
     the robot. It rests, then stands up from there. `MAX_STALLS` within a minute are a fault, and so
     is one of more than `LONGEST_STALL_S`. A policy with `needs_goal` stands until there is a goal.
@@ -273,9 +278,14 @@ class Operation:
         self.blocked = Blocked(spec, self.supervisor.walking)
         self._commanded = False  # whether the last step had a latent command that was given
         self._consistency = Consistency(spec)
+        self._legs = LegOdometry(spec)
+        self._command: JointCommand | None = None  # of the last step
+        self.motion: Motion | None = None
+        self._other_odometry = False  # whether there ever was one
 
     def step(self, inputs: Inputs) -> ControlResult:
         """Execute a control step; after a `supervisor.fault` all commands damp."""
+        inputs = self._locate(inputs)
         self._advance(inputs)
         self.controller.free_m = inputs.free_m
         walking = self.state is RobotState.WALKING
@@ -286,7 +296,29 @@ class Operation:
         self._step_number += 1
         if result.command.kp.any():
             self._last = result.command.targets
+        self._command = result.command
         return result
+
+    def _locate(self, inputs: Inputs) -> Inputs:
+        """The inputs with the odometry of the legs, if it is needed and there is no other."""
+        reading = inputs.reading
+        self.motion = motion = self._legs.update(reading, self._command)
+        self._other_odometry = self._other_odometry or reading.odometry is not None
+        if self._other_odometry or not self.needs_goal:
+            return inputs
+        known = motion.problem not in UNKNOWN
+        pose = np.array((motion.x, motion.y, motion.heading)) if known else NOWHERE
+        return replace(inputs, reading=replace(reading, odometry=pose))
+
+    @property
+    def by_legs(self) -> bool:
+        """Whether the robot walks to goals by its legs' odometry: there was no other so far."""
+        return self.needs_goal and not self._other_odometry
+
+    @property
+    def lost(self) -> bool:
+        """Whether the goal is void: the robot, which walks to it by its legs, was lifted."""
+        return self.by_legs and self._legs.lost and self.state is RobotState.WALKING
 
     def _advance(self, inputs: Inputs) -> None:
         """Enter the next state: by emergency stop, stall, operator command or time."""
@@ -437,6 +469,8 @@ class Operation:
             self.controller.go_to(None)
             return STAND
         before, self._goal_number = self._goal_number, commands.goal_number
+        if self._goal_number != before:
+            self._legs.settle()
         if self.controller.goal_position is None or self._goal_number != before:
             self._free()
             self.controller.go_to(np.array(commands.goal_position))

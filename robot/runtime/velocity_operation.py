@@ -41,6 +41,9 @@ class VelocityOperation(Operation):
         super().__init__(controller, driver_timeout_s, needs_goal)
         self.blocked, self._slow_walk = Blocked(None, self.supervisor.walking), None
 
+    def _locate(self, inputs: Inputs) -> Inputs:
+        return inputs  # the robot's own program has odometry
+
     def _rise(self, reading: Reading) -> None:
         self.supervisor.rise()
         self.controller.begin()

@@ -60,6 +60,8 @@ class SimConfig(MountOptions, SceneOptions):
     image: Annotated[tuple[int, int], Range(1, 1024)] = (32, 48)
     """Height and width of the camera images [pixels]; a policy sees the middle. Rendering more than
     64 x 64 takes longer than a physics step (2 ms)."""
+    odom: bool = True
+    """Publish odom; otherwise the robot goes by its legs."""
     odom_scale: Annotated[float, Range(0.5, 2.0)] = 1.0
     """Scale error of odom's lengths: 1.02 measures 2 % too much."""
     odom_turn: Annotated[float, Range(-1.0, 1.0)] = 0.0
@@ -165,7 +167,8 @@ def _serve(
     refusal = request_priority() if config.realtime and window is None else None
     stop = ros2.start(sys.argv)
     rng = Stream.ODOMETRY.rng(config.seed)
-    odometry = DriftingOdometry(config.odom_scale, config.odom_turn, config.odom_noise, rng)
+    errors = config.odom_scale, config.odom_turn, config.odom_noise
+    odometry = DriftingOdometry(*errors, rng) if config.odom else None
     recorded = config.out is not None or config.video is not None
     memory = None
     if isinstance(address, Go2):  # processes without ROS 2 reach it

@@ -57,7 +57,7 @@ class SimulatedRobot(Node):
         self,
         body: SimulatedBody,
         seed: int,
-        odometry: DriftingOdometry,
+        odometry: DriftingOdometry | None,
         record: bool,
         make_wire: Callable[[Any, RobotSpec], Wire],
         memory: CameraWriter | None = None,
@@ -75,7 +75,8 @@ class SimulatedRobot(Node):
         }
         publish_mount(self, BASE, CAMERA_FRAME, body.spec.camera)
         self._truth = self.create_publisher(Odometry, "ground_truth/odom", quality)
-        self._odometry, self._drifting = self.create_publisher(Odometry, "odom", quality), odometry
+        self._drifting = odometry  # None: not published
+        self._odometry = self.create_publisher(Odometry, "odom", quality) if odometry else None
         self._pose: Array | None = None  # (3,), by odometry
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="physics")
@@ -131,13 +132,14 @@ class SimulatedRobot(Node):
         if step % ODOMETRY_STEPS == 0:
             position, orientation = self.body.pose()
             self._truth.publish(_odometry(now, "map", position, orientation))
-            true = np.array((*position[:2], heading(orientation)))
-            self._pose = self._drifting.read(true)
-            x, y, yaw = self._pose.tolist()
-            drifted = _odometry(now, "odom", (x, y, position[2]), upright(yaw))
-            rates = drifted.twist.twist.angular
-            rates.x, rates.y, rates.z = reading.angular_velocity.tolist()
-            self._odometry.publish(drifted)
+            if self._drifting is not None and self._odometry is not None:
+                true = np.array((*position[:2], heading(orientation)))
+                self._pose = self._drifting.read(true)
+                x, y, yaw = self._pose.tolist()
+                drifted = _odometry(now, "odom", (x, y, position[2]), upright(yaw))
+                rates = drifted.twist.twist.angular
+                rates.x, rates.y, rates.z = reading.angular_velocity.tolist()
+                self._odometry.publish(drifted)
             if self.record:
                 self.path.append((now / 1e9, *position, *orientation, *self.body.joint_angles()))
                 self.simulated_s.append(self.body.time_s)

@@ -612,14 +612,17 @@ def test_frequent_jumps_are_logged_rarely() -> None:
     assert sum(line is not None for line in said) == 3
 
 
-def test_a_first_goal_waits_for_odometry(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_first_goal_is_that_of_odometry_which_came_before_the_walk(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     robot = Robot(monkeypatch, (1.0, 0.0))
     robot.knows = False
-    robot.activate()
-    robot.run(1.0)
-    assert (robot.operation.state, robot.x) == (RobotState.WALKING, 0.0)
-    assert robot.goals.status() == (False, "odom: never sent")
+    robot.goals.legs = lambda: robot.operation.motion
+    robot.operator.begin()
+    robot.run(0.5)
+    assert robot.operation.state is RobotState.STANDING_UP
     robot.knows = True
+    robot.run(SETTLED_S)
     assert robot.arrives()
     assert lines(robot, "on the way to (1.00, 0.00)") == 1
 
@@ -776,3 +779,31 @@ def test_log_lines_are_bounded_and_the_newest_is_not_lost() -> None:
     now_s[0] = 1.0
     assert lines.take(deque(["y"])) == ["x (15 lines before it were left out)", "y"]
     assert lines.rest() == []
+
+
+def test_legs_count_until_another_odometry_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whose frame is another: a goal on the way is void."""
+    robot = Robot(monkeypatch)
+    robot.knows = False
+    robot.goals.legs = lambda: robot.operation.motion
+    robot.activate()
+    robot.tell(3.0, frame="map")
+    robot.tell(3.0)
+    robot.run(0.5)
+    assert robot.operator.commands.goal_position == (3.0, 0.0)
+    assert robot.goals.distance_m() == pytest.approx(3.0, abs=0.1)
+    assert robot.goals.status()[0]
+    assert robot.goals.seen() is None
+    assert robot.operation.by_legs
+    assert lines(robot, "refused, its frame is 'map', that of odom is 'odom'") == 1
+    robot.knows = True
+    robot.run(0.1)
+    assert robot.operator.commands.goal_position is None
+    assert lines(robot, "another node's begins, its frame is not that of the legs") == 1
+    assert not robot.operation.by_legs
+    robot.tell(3.0)
+    robot.run(0.5)
+    robot.knows = False
+    robot.run(1.0)
+    assert robot.goals.status() == (False, "odom: silent for 1.0 s")  # and it stands
+    assert np.isnan(robot.goals.odometry()).all()

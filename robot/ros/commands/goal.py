@@ -15,11 +15,12 @@ from std_msgs.msg import Float64
 
 from pixelgait.robot.control.controller import ARRIVAL_M, MAX_SPEED_M_PER_S, MAX_YAW_RATE_RAD_PER_S
 from pixelgait.robot.control.observation import goal_vector
+from pixelgait.robot.estimation.leg_odometry import UNKNOWN, Motion
 from pixelgait.robot.ros.common import ros2
 from pixelgait.robot.ros.common.bounded_lines import BoundedLines
 from pixelgait.robot.ros.common.topic_names import DISTANCE, ODOMETRY
 from pixelgait.robot.rotation import heading, is_unit, wrap_angle
-from pixelgait.robot.runtime.state_machine import Operator, RobotState
+from pixelgait.robot.runtime.state_machine import NOWHERE, Operator, RobotState
 from pixelgait.robot.safety.sensor_age import Freshness, SensorReport
 from pixelgait.robot.safety.supervisor import SensorHealth
 from pixelgait.robot.spec import Array
@@ -118,6 +119,8 @@ class GoalCommand:
     """Passes goals to the operator and odometry to the control loop, in the control thread.
 
     * Goals are in the odometry's frame (REP 105: `odom`); goals on a map must be transformed.
+    * `legs` is the robot's own odometry, which counts until one arrives on the topic. Goals on the
+      way are void then: its frame is another.
     * The robot stands while odometry is silent for `timeout_s()` or has several publishers
       (`odometry_conflict` names them). Odometry that jumps is logged and used.
     * Of goals that come faster than `GOALS_PER_S` the newest is passed on.
@@ -138,6 +141,9 @@ class GoalCommand:
         self.operator = operator
         self._timeout_s, self._progress_timeout_s = timeout_s, progress_timeout_s
         self._node = node
+        self.legs: Callable[[], Motion | None] = lambda: None
+        # Whether what arrives on the topic is published by this node.
+        self.is_own: Callable[[], bool] = lambda: False
         self.events: deque[str] = deque(maxlen=100)
         self.warnings: deque[str] = deque(maxlen=100)
         self._poses = ros2.subscribe(node, Odometry, ODOMETRY)
@@ -156,6 +162,7 @@ class GoalCommand:
         self._pose: Array | None = None  # (3,)
         self._base_frame: str | None = base_frame  # None after the warning about another frame
         self._jumps = OdometryJumps()
+        self._heard = False  # whether a message has arrived, usable or not
         self._unusable: str | None = None  # why the newest pose cannot be used
         self._position_known = True
         self._received = 0
@@ -172,7 +179,7 @@ class GoalCommand:
         Raises:
             UserError: the odometry has no stamp.
         """
-        if (odometry := ros2.take(self._poses)) is not None:
+        if (odometry := ros2.take(self._poses)) is not None and not self.is_own():
             self._take_odometry(odometry)
         for subscription in self._goals:
             goal = ros2.take(subscription)
@@ -186,20 +193,44 @@ class GoalCommand:
         self._freshness.forget()
         self._jumps.forget()
         self._frame = self._pose = None
+        self._heard = False
+
+    @property
+    def by_legs(self) -> bool:
+        """Whether no message has arrived on the topic: then legs are the odometry."""
+        return not self._heard
+
+    @property
+    def frame(self) -> str | None:
+        """The frame of the odometry; None without one."""
+        return ODOMETRY if self.by_legs and self.legs() is not None else self._frame
+
+    @property
+    def pose(self) -> Array | None:
+        """The newest pose (3,): x, y [m], heading [rad]; None without one. From any thread."""
+        if not self.by_legs or (motion := self.legs()) is None:
+            return self._pose
+        return np.array((motion.x, motion.y, motion.heading))
 
     def odometry(self) -> Array | None:
-        """Pose (3,): x, y [m], heading [rad]; None if it is unknown. Called once a control step."""
+        """Pose (3,) as it arrived: x, y [m], heading [rad]; nan if it is unknown, None if none
+        arrived so far. Called once a control step.
+        """
         self._check_progress()
         missing = self._missing()
-        walking_to_goal = (
-            self.operator.commands.goal_position and self.operator.state is RobotState.WALKING
-        )
-        if walking_to_goal and self._position_known != (missing is None):
+        if self._walks_to_goal and self._position_known != (missing is None):
             self._position_known = missing is None
             self.events.append(
                 f"{ODOMETRY}: {missing}, the robot stands" if missing else f"{ODOMETRY}: back"
             )
-        return None if missing else self._pose
+        if self.by_legs:
+            return None
+        return NOWHERE if missing or self._pose is None else self._pose
+
+    @property
+    def _walks_to_goal(self) -> bool:
+        walks = self.operator.state is RobotState.WALKING
+        return walks and self.operator.commands.goal_position is not None
 
     def status(self) -> tuple[bool, str]:
         """For the diagnostics: whether all is well, and a description; from any thread."""
@@ -214,8 +245,12 @@ class GoalCommand:
             return True, "no goal"
         return True, "arrived" if self._arrived else f"{remaining_m:.2f} m to the goal"
 
-    def seen(self) -> SensorReport:
-        """The odometry's sensor health: fresh, or stale (the robot stands), never dead."""
+    def seen(self) -> SensorReport | None:
+        """The topic's sensor health: fresh, or stale (the robot stands), never dead; None while
+        the robot goes by its legs.
+        """
+        if self.by_legs and self.legs() is not None:
+            return None
         age_s = self._freshness.age_s(time.monotonic())
         health = SensorHealth.STALE if self._missing() else SensorHealth.FRESH
         warning = self._freshness.warning or self.odometry_conflict or self._unusable
@@ -224,13 +259,15 @@ class GoalCommand:
     def distance_m(self) -> float | None:
         """Distance to the goal [m]; None without a goal or a pose. From any thread."""
         goal = self.operator.commands.goal_position
-        pose = self._pose  # read once: the control thread may replace it
+        pose = self.pose  # read once: the control thread may replace it
         if goal is None or pose is None:
             return None
         return float(goal_vector(np.array(goal), pose)[0])
 
     def _missing(self) -> str | None:
         """Why the robot's position is unknown; None if it is known."""
+        if self.by_legs and (motion := self.legs()) is not None:
+            return motion.problem if motion.problem in UNKNOWN else None
         age_s, warning = self._freshness.age_s(time.monotonic()), self._freshness.warning
         if math.isinf(age_s):
             return warning or "never sent"
@@ -268,6 +305,9 @@ class GoalCommand:
 
     def _take_odometry(self, message: Any) -> None:
         self._received += 1
+        first, self._heard = not self._heard, True
+        if first and self.legs() is not None and self._walks_to_goal:
+            self._give_up(f"{ODOMETRY}: another node's begins, its frame is not that of the legs")
         stamp_s, now_s = ros2.seconds(message.header.stamp), ros2.now_s(self._node)
         if not self._freshness.arrived(stamp_s, now_s, time.monotonic()):
             return
@@ -312,10 +352,10 @@ class GoalCommand:
         frame, position = message.header.frame_id, message.pose.position
         if self.operator.state is None:
             self._refuse("the node is not active")
-        elif self._pose is None:
+        elif self.pose is None:
             self._refuse(f"position unknown: {ODOMETRY}: {self._missing()}")
-        elif frame != self._frame:
-            self._refuse(f"its frame is '{frame}', that of {ODOMETRY} is '{self._frame}'")
+        elif frame != self.frame:
+            self._refuse(f"its frame is '{frame}', that of {ODOMETRY} is '{self.frame}'")
         elif not (math.isfinite(position.x) and math.isfinite(position.y)):
             self._refuse(f"x, y are {position.x}, {position.y}")
         elif self._is_current((position.x, position.y)):

@@ -145,4 +145,5 @@ def _seen(loop: ControlLoop, link: RobotLink) -> dict[str, SensorReport]:
         )
         for sensor in ages
     }
-    return seen if link.odometry_seen is None else {**seen, ODOMETRY: link.odometry_seen()}
+    odometry = link.odometry_seen()
+    return seen if odometry is None else {**seen, ODOMETRY: odometry}

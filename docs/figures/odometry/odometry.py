@@ -1,0 +1,189 @@
+"""Tables and picture of leg odometry, in docs/robot/odometry.md.
+
+Run as `make odometry`. Figures are kept in docs/odometry.json, and measured again when the
+estimator's files change.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.patches import Ellipse
+
+from docs.figures.odometry.walks import by_invariant_filter, by_legs, logged, way_m
+from docs.figures.results.figure_store import Figures, find_cell, keep_cell, read_figures
+from pixelgait.export.markdown_sections import (
+    require_markers,
+    table_head,
+    table_line,
+    write_between,
+)
+from pixelgait.export.plots import save
+from pixelgait.policies.evaluation.baselines import files_sha256
+from pixelgait.policies.evaluation.evaluate import run_episodes
+from pixelgait.policies.evaluation.options import EvalConfig
+from pixelgait.robot.cli.options import Episodes, parse
+from pixelgait.robot.errors import run_command
+from pixelgait.robot.estimation.leg_odometry import Motion
+from pixelgait.sim.body.leg_odometry import INSIDE_95
+from pixelgait.sim.options import WorkerOptions
+
+ESTIMATOR = ("robot.estimation.leg_odometry", "robot.estimation.kinematics")
+LEGS = EvalConfig("walk", odometry="legs")
+WALK = replace(LEGS, task="follow", scene="flat")
+ROVER, HOUSE = replace(LEGS, bundle="rover"), replace(LEGS, bundle="navigator", scene="rooms")
+# Rows: what walks, where.
+ROWS = {
+    "`walk`, flat": WALK,
+    "`walk`, rough": replace(WALK, scene="rough"),
+    "`walk-go2`, flat": replace(WALK, bundle="walk-go2"),
+    "`walk-go2`, rough": replace(WALK, bundle="walk-go2", scene="rough"),
+    "`rover`, free-standing": replace(ROVER, scene="free-standing"),
+    "`rover-go2`, free-standing": replace(ROVER, bundle="rover-go2", scene="free-standing"),
+    "`navigator`, rooms": HOUSE,
+    "`navigator-go2`, rooms": replace(HOUSE, bundle="navigator-go2"),
+}
+COLUMNS: dict[str, Any] = {
+    f"{body}{kind}": {"body": body.lower(), "randomise": bool(kind)}
+    for body in ("PyBullet", "MuJoCo")
+    for kind in ("", ", randomised")
+}
+MEASURED = ("error %", "velocity [m/s]", "heading [deg]", "inside")
+COMPARED = (WALK, replace(WALK, randomise=True), replace(WALK, bundle="walk-go2"))
+COMPARED_SEEDS = range(10_500, 10_504)
+
+
+@dataclass(frozen=True)
+class OdometryConfig(WorkerOptions):
+    """Measure leg odometry on walks, and compare it with an invariant filter on the same ones."""
+
+    page: Path = Path("docs/robot/odometry.md")
+    """Gets both tables, each between its two markers."""
+    figures: Path = Path("docs/odometry.json")
+    """Everything that was measured."""
+    picture: Path = Path("docs/odometry.png")
+    """A walk by its legs and in truth, with its frames."""
+    episodes: Episodes = 20
+    """Walks of a cell."""
+
+
+def main() -> None:
+    """Command line."""
+    run_command(lambda: write(parse(OdometryConfig, "make odometry")))
+
+
+def write(config: OdometryConfig) -> None:
+    """Measure what is missing, and write tables and picture.
+
+    Raises:
+        UserError: if the page has no markers.
+    """
+    for part in ("odometry", "comparison"):
+        require_markers(config.page, part, "odometry")
+    kept = read_figures(config.figures) if config.figures.exists() else []
+    rows = []
+    for label, walk in ROWS.items():
+        for column, how in COLUMNS.items():
+            cell: Figures = {"row": label, "column": column, "estimator": files_sha256(*ESTIMATOR)}
+            cell["walks"] = config.episodes
+            wanted = replace(walk, **how, episodes=config.episodes, workers=config.workers)
+            figures = find_cell(kept, cell)
+            if figures is None:
+                figures = measured(wanted)
+                keep_cell(config.figures, kept, cell, figures)
+            rows.append(table_line([label, column, *cells(figures)]))
+    head = table_head(["", "simulator", "walks", "way [m]", *MEASURED])
+    write_between(config.page, "odometry", "odometry", [*head, *rows])
+    write_between(config.page, "comparison", "odometry", compared())
+    draw(config.picture)
+
+
+def measured(config: EvalConfig) -> Figures:
+    """Figures of all walks of a cell that end on their feet, errors and success by walk."""
+    episodes = list(run_episodes(config))
+    walks = [each for each in episodes if not each.fell]
+    names = list(walks[0].metrics)
+    return {
+        "upright": len(walks),
+        "success": [bool(each.success) for each in episodes],
+        **{name: [each.metrics[name] for each in walks] for name in names},
+    }
+
+
+def cells(figures: Figures) -> list[str]:
+    """Cells of a row."""
+    share = 100.0 * np.array(figures["odometry_error_share"])
+    return [
+        str(figures["upright"]),
+        f"{np.mean(figures['way_m']):.1f}",
+        f"{share.mean():.2f} ({np.quantile(share, 0.95):.1f})",
+        f"{math.sqrt(np.square(figures['velocity_error_m_per_s']).mean()):.3f}",
+        f"{np.degrees(np.mean(figures['heading_error_rad'])):.1f}",
+        f"{100.0 * np.mean(figures['odometry_inside_rate']):.0f} %",
+    ]
+
+
+def compared() -> list[str]:
+    """Table of leg odometry and the invariant filter on the same walks."""
+    lines = table_head(["walks", "legs, end error %", "invariant filter, end error %"])
+    for config in COMPARED:
+        legs, other = [], []
+        for seed in COMPARED_SEEDS:
+            spec, moments = logged(config, seed)
+            true, way = moments[-1].position[:2], way_m(moments)
+            motion = by_legs(spec, moments)[-1]
+            legs.append(math.dist((motion.x, motion.y), true) / way)
+            other.append(math.dist(by_invariant_filter(spec, moments, seed)[-1], true) / way)
+        label = f"`{config.bundle}`, flat{', randomised' if config.randomise else ''}"
+        lines.append(table_line([label, *(f"{100.0 * np.mean(x):.2f}" for x in (legs, other))]))
+    return lines
+
+
+def draw(path: Path) -> None:
+    """A walk seen from above: the frames, the way by its legs and in truth, what may be off."""
+    spec, moments = logged(replace(WALK, randomise=True), COMPARED_SEEDS[0])
+    motions = by_legs(spec, moments)
+    figure, axes = plt.subplots(figsize=(8.0, 4.5), layout="constrained")
+    true = np.array([each.position[:2] for each in moments])
+    axes.plot(*true.T, color="0.6", lw=3, label="true way")
+    axes.plot([m.x for m in motions], [m.y for m in motions], lw=1.5, label="by its legs")
+    for motion in motions[1500::1500]:
+        axes.add_patch(ellipse(motion))
+    axes.plot([], [], color="tab:orange", label="95 %, every 15 s")
+    first, last = motions[0], motions[-1]
+    frame(axes, first.x, first.y, first.heading, "odom: where it began")
+    frame(axes, last.x, last.y, last.heading, "base_link")
+    low, high = true.min(0) - 1.2, true.max(0) + 1.2
+    frame(axes, float(low[0]) + 0.4, float(low[1]) + 0.4, 0.35, "map: of a building")
+    axes.set(xlabel="x [m]", ylabel="y [m]", aspect="equal")
+    axes.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]))
+    axes.legend(loc="upper right")
+    save(path, figure, dpi=110)
+
+
+def ellipse(motion: Motion) -> Ellipse:
+    """Where the robot is with 95 %."""
+    xx, xy, yy = motion.position_variance
+    values, axes = np.linalg.eigh(np.array(((xx, xy), (xy, yy))))
+    width, height = 2.0 * np.sqrt(INSIDE_95 * values)
+    angle = math.degrees(math.atan2(axes[1, 0], axes[0, 0]))
+    centre = motion.x, motion.y
+    return Ellipse(centre, width, height, angle=angle, fill=False, ec="tab:orange", lw=1.2)
+
+
+def frame(axes: Axes, x: float, y: float, yaw: float, name: str) -> None:
+    """A frame's x (red) and y (green) axes."""
+    for angle, colour in ((yaw, "red"), (yaw + 0.5 * math.pi, "green")):
+        tip = x + 0.5 * math.cos(angle), y + 0.5 * math.sin(angle)
+        axes.annotate("", tip, (x, y), arrowprops={"arrowstyle": "-|>", "color": colour, "lw": 2})
+    axes.annotate(name, (x, y), (4, -12), textcoords="offset points", weight="bold")
+
+
+if __name__ == "__main__":
+    main()

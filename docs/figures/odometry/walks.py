@@ -1,0 +1,110 @@
+"""Logs of walks: what the robot's sensors said, what was commanded, and where it truly was."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple, cast
+
+import numpy as np
+
+from docs.figures.odometry.invariant_filter import InvariantFilter, turn_by
+from pixelgait.policies.evaluation.evaluate import player
+from pixelgait.policies.evaluation.options import EvalConfig
+from pixelgait.robot.estimation.kinematics import LegKinematics
+from pixelgait.robot.estimation.leg_odometry import LegOdometry, Motion
+from pixelgait.robot.interface import CONTROL_DT_S, Image, JointCommand, Reading
+from pixelgait.robot.rotation import heading
+from pixelgait.robot.spec import Array, RobotSpec
+from pixelgait.sim.body.interface import SimulatedBody
+from pixelgait.sim.body.leg_odometry import LegOdometryBody
+from pixelgait.sim.tasks.episode import run_episode
+
+BEARS_N = 15.0  # force of a foot that stands, for the invariant filter
+UP = np.array((0.0, 0.0, 9.81))  # [m/s^2]
+ACCELEROMETER_NOISE = 0.2  # [m/s^2] at 100 Hz; assumption, a walking robot's
+
+
+class Moment(NamedTuple):
+    """A control step."""
+
+    reading: Reading  # without an image
+    command: JointCommand | None  # the newest before
+    position: Array  # (3,) true [m]
+    orientation: Array  # (4,) true
+    forces: Array  # (4,) of the feet [N]
+
+
+class Log(LegOdometryBody):
+    """A body with leg odometry that keeps its moments."""
+
+    def reset(self, seed: int) -> Reading:
+        self.moments: list[Moment] = []
+        return super().reset(seed)
+
+    def _with(self, reading: Reading) -> Reading:
+        reading = super()._with(reading)
+        position, orientation = (np.array(each) for each in self.body.pose())
+        bare = replace(reading, image=_nothing)
+        forces = self.body.loads().foot_forces
+        self.moments.append(Moment(bare, self._command, position, orientation, forces))
+        return reading
+
+
+def _nothing() -> Image:
+    raise AssertionError
+
+
+def logged(config: EvalConfig, seed: int) -> tuple[RobotSpec, list[Moment]]:
+    """The moments of an episode, in which the robot goes by its legs' odometry."""
+    controller, body, task = player(replace(config, odometry="legs"))
+    assert isinstance(body, LegOdometryBody)
+    log = Log(body.body)
+    run_episode(controller, cast(SimulatedBody, log), task, seed)
+    body.close()
+    return body.spec, log.moments
+
+
+def by_legs(spec: RobotSpec, moments: list[Moment]) -> list[Motion]:
+    """The motions by leg odometry."""
+    legs, first = LegOdometry(spec), moments[0]
+    x, y, _ = first.position.tolist()
+    legs.reset(x, y, heading(first.orientation.tolist()))
+    return [legs.update(each.reading, each.command) for each in moments]
+
+
+def by_invariant_filter(spec: RobotSpec, moments: list[Moment], seed: int) -> Array:
+    """Positions (n, 2) [m] by the invariant filter, with foot sensors and an accelerometer."""
+    rng, legs = np.random.default_rng(seed), LegKinematics(spec)
+    positions = np.array([each.position for each in moments])
+    velocities = np.diff(positions, axis=0, prepend=positions[:1]) / CONTROL_DT_S
+    first = moments[0]
+    estimate = InvariantFilter(matrix(first.orientation), first.position)
+    found = []
+    for number, moment in enumerate(moments):
+        if number:
+            gained = (velocities[number] - velocities[number - 1]) / CONTROL_DT_S
+            middle = matrix(moments[number - 1].orientation)
+            force = middle.T @ (gained + UP)
+            force = force + rng.normal(0.0, ACCELEROMETER_NOISE, 3)
+            estimate.predict(moment.reading.angular_velocity, force, CONTROL_DT_S)
+        feet = legs.feet(moment.reading.joint_angles.tolist())
+        places = np.array([foot.position for foot in feet])
+        jacobians = np.array([foot[1:] for foot in feet]).transpose(0, 2, 1)
+        estimate.correct(places, jacobians, moment.forces > BEARS_N)
+        found.append(estimate.p[:2].copy())
+    return np.array(found)
+
+
+def matrix(quaternion: Array) -> Array:
+    """The rotation (3, 3) of a quaternion xyzw."""
+    axis, w = quaternion[:3], float(quaternion[3])
+    sin = float(np.linalg.norm(axis))
+    if sin < 1e-12:
+        return np.eye(3)
+    return turn_by(axis / sin * 2.0 * np.arctan2(sin, w))
+
+
+def way_m(moments: list[Moment]) -> float:
+    """The length of the true way [m]."""
+    places = np.array([each.position[:2] for each in moments])
+    return float(np.linalg.norm(np.diff(places, axis=0), axis=1).sum())
