@@ -12,7 +12,10 @@ ROOT = Path(__file__).resolve().parent.parent
 ROBOT = ROOT / "robot"
 VIEWER = ("view", "listener")  # another command's
 REPORTS = ("latency",)  # tables, not messages
-FOLDERS = ("control", "estimation", "mapping", "safety", "runtime", "bundle", "cli", "unitree", "direct")
+FOLDERS = (
+    *("control", "estimation", "mapping", "safety", "runtime", "bundle", "cli"),
+    *("unitree", "direct"),
+)
 FILES = [
     *(path for path in sorted((ROBOT / "ros").rglob("*.py")) if path.stem not in VIEWER),
     *(
