@@ -13,6 +13,7 @@ FLAGS = (
     ("auto_arm", "false", "Stand up and walk without an operator: for a simulated robot."),
     ("arm", "false", "Allow commands to a real robot's motors; else ros2_control, go2 run dry."),
     ("dry_run", "false", "Command no motor, publish joint_command_dry_run instead."),
+    ("map", "false", "Map the surroundings from depth images and odometry."),
     ("autostart", "true", "Configure and activate at once, or wait for lifecycle transitions."),
     ("realtime", "true", "Ask for real-time priority."),
 )

@@ -232,7 +232,7 @@ def test_another_policy_is_shown_if_its_images_have_the_same_shape() -> None:
 def test_the_layout_for_foxglove_shows_recorded_topics() -> None:
     recorded = set(TYPES)
     assert foxglove.topics("Recording") <= recorded
-    assert recorded - foxglove.topics("Recording") == {"imu/data"}
+    assert recorded - foxglove.topics("Recording") == {"imu/data", "cmd_vel"}
     below = [panel for panels in foxglove.tabs().values() for panel in panels]
     assert sorted([*below, foxglove.LAYOUT["layout"]]) == sorted(foxglove.PANELS)
     missing = {path for panel in foxglove.tabs()["Recording"] for path in foxglove.paths(panel)}

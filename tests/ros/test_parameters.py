@@ -22,8 +22,8 @@ RANGES_S = {
     **dict.fromkeys(("driver_timeout_s", "odom_timeout_s", "cmd_vel_timeout_s"), (0.02, 10.0)),
     "goal_timeout_s": (0.0, 3600.0),
 }
-READ_ONLY = {"bundle", "enable_stamped_cmd_vel", "base_frame"}
-OTHERS = {"check_camera", "check_power"}
+READ_ONLY = {"bundle", "enable_stamped_cmd_vel", "base_frame", "stop_service", "map"}
+OTHERS = {"check_camera", "check_power", "collision_guard"}
 # Parameters that every rclpy node declares.
 RCLPY = {"use_sim_time", "start_type_description_service"}
 
@@ -74,7 +74,7 @@ def test_a_bundle_of_another_version_is_named_as_such(iap_bundle: Path, tmp_path
         del contract["sensor_timeouts"]
 
     change_contract(folder, age)
-    with pytest.raises(UserError, match=r"contract\.json: schema 2, this version reads 4$"):
+    with pytest.raises(UserError, match=r"contract\.json: schema 2, this version reads 5$"):
         NodeOptions(str(folder)).sensor_timeouts()
 
 
