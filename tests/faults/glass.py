@@ -16,5 +16,8 @@ class Glass(Scene):
         Box(Pose(GLASS_X_M, 0.0, 0.5), (0.03, 6.0, 0.5), (0.5, 0.5, 0.5), visible=False),
     )
 
+    def __init__(self, difficulty: float = 0.0) -> None:
+        """There is one kind."""
+
     def layout(self, rng: np.random.Generator) -> Layout:
         return Layout(start=Pose(0.0, 0.0, 0.0))
