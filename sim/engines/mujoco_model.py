@@ -148,7 +148,9 @@ def _height_field(spec: mujoco.MjSpec, field: HeightField) -> str:
 
 
 def _prepare(root: ElementTree.Element) -> None:
-    """Add a floating joint to the base, and compiler options, to a URDF."""
+    """Add a floating joint to the base, and compiler options in place of its own, to a URDF."""
+    for own in root.findall("mujoco"):  # a folder of meshes, whose paths are absolute here
+        root.remove(own)
     base = base_link(root)
     joint = ElementTree.SubElement(root, "joint", name="floating_base", type="floating")
     ElementTree.SubElement(root, "link", name="world")

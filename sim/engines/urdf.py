@@ -102,6 +102,8 @@ def parse_urdf(urdf: Path) -> Element:
     """
     try:
         root = ElementTree.parse(urdf).getroot()
+        if root.tag != "robot":  # an MJCF's is `mujoco`
+            raise ValueError(f"its root element is <{root.tag}>, expected <robot>")
         drop_world(root)
         UrdfTree(root)  # its numbers can be read
     except (ElementTree.ParseError, ValueError, AssertionError, StopIteration) as error:

@@ -115,6 +115,10 @@ def mass_without_a_number(root: Element) -> None:
     mass.set("value", "${mass}")
 
 
+def mjcf(root: Element) -> None:
+    root.tag = "mujoco"
+
+
 def y_up(root: Element) -> None:
     for origin in root.iterfind("joint/origin"):
         origin.set("rpy", "1.5708 0 0")
@@ -132,6 +136,7 @@ def y_up(root: Element) -> None:
             y_up,
             r"at 0 \w+ turns about \(.*\), expected [xy]: abduction about x, hip and",
         ),
+        (mjcf, r"is not a URDF: its root element is <mujoco>, expected <robot>$"),
         (mass_without_a_number, "mass of a link: could not convert string to float"),
         (lambda root: None, "hips cannot be 0.900 m above FR_toe, links of 0.250 and 0.250 m"),
     ],

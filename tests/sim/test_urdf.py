@@ -101,6 +101,18 @@ def test_another_robots_joints_are_refused_by_name(
         make_body(body, A1, FlatGround())
 
 
+def test_a_urdf_may_have_options_for_mujoco_of_its_own(own: Own) -> None:
+    """As a Lite3's has, with a folder of meshes relative to the file."""
+
+    def options(root: Element) -> None:
+        SubElement(
+            SubElement(root, "mujoco"), "compiler", meshdir="../meshes/", balanceinertia="false"
+        )
+
+    own(options)
+    make_body("mujoco", A1, FlatGround())
+
+
 def test_what_mujoco_cannot_read_is_one_line(own: Own) -> None:
     def twice(root: Element) -> None:
         SubElement(root, "link", name="trunk")
