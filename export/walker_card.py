@@ -7,6 +7,7 @@ from pixelgait.export.walkers.options import ranges
 from pixelgait.export.walkers.trial import LEAST_ANSWER, PUSH_M_PER_S, PUSHES, Answer, Trial
 from pixelgait.export.walkers.walker import Walker
 
+DRIFTS = 0.05  # m/s, rad/s, of a robot that is told to stand: more is said; assumption
 OF_ANSWERS = (
     "command",
     "asked: ahead, left [m/s], turn [rad/s]",
@@ -74,6 +75,14 @@ def summary(trial: Trial) -> list[str]:
         f"* Steps whose targets the supervisor limited: {100 * min(limited):.0f} to "
         f"{100 * max(limited):.0f} %.",
     ]
+    for each in trial.answers:
+        moved = max(map(abs, each.reached))
+        if not any(each.asked) and moved > DRIFTS:
+            ahead, left, turn = each.reached
+            lines.append(
+                f"* Told to stand in {each.engine} it moves: {ahead:.2f} m/s ahead, {left:.2f} m/s "
+                f"left, {turn:.2f} rad/s."
+            )
     if not trial.turns_on_the_spot:
         speed = trial.least_turning_speed_m_per_s
         how = f"it is commanded {speed:g} m/s at least in turns" if speed else "nor at 0.3 m/s"

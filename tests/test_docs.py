@@ -179,7 +179,17 @@ def test_every_command_is_documented(name: str) -> None:
 # Reference pages
 
 
-SECTIONS = ("spec", "imu", "camera", "legs", "low_level", "high_level", "motors", "start", "provenance")
+SECTIONS = (
+    "spec",
+    "imu",
+    "camera",
+    "legs",
+    "low_level",
+    "high_level",
+    "motors",
+    "start",
+    "provenance",
+)
 
 
 def test_the_keys_that_are_explained_are_those_of_the_contracts() -> None:

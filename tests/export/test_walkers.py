@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +11,13 @@ import onnx
 import pytest
 import yaml
 
+from pixelgait.export.options import ExportConfig, check
+from pixelgait.export.walker_card import summary
 from pixelgait.export.walkers.compose import composed
 from pixelgait.export.walkers.network import runner
 from pixelgait.export.walkers.options import Told
 from pixelgait.export.walkers.reading import read_walker
+from pixelgait.export.walkers.trial import Answer, Climb, Trial
 from pixelgait.export.walkers.walker import Reference, Walker, places
 from pixelgait.robot.bundle import single_thread_session
 from pixelgait.robot.errors import UserError
@@ -343,6 +347,45 @@ def test_a_deploy_yaml_that_needs_more_than_joints_is_refused(tmp_path: Path) ->
     ):
         with pytest.raises(UserError, match=message):
             read_walker(policy, [deploy_yaml(tmp_path, **changes)], GO2, Told())
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, "give a low level, --low-level, or a third-party walking policy, --walker"),
+        ({"low_level": Path("walk"), "rate": 50.0}, "--rate has no effect with --low-level"),
+        ({"low_level": Path("walk"), "pace": 2.0}, "--pace has no effect with --low-level"),
+        ({"walker": Path("gone.onnx")}, "gone.onnx: no such file"),
+        ({"walker": Path("gone.onnx"), "encoder": "iap"}, "--encoder is for --low-level"),
+        ({"walker": Path("p"), "high_level": Path("gone")}, "bundle 'gone': no contract.json"),
+    ],
+)
+def test_options_that_do_not_go_together_are_refused(
+    tmp_path: Path, options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(UserError, match=message):
+        check(ExportConfig(tmp_path / "b", **options))
+
+
+@pytest.mark.parametrize("scale", ["joint_vel_rel", "joint_vel_rel=fast", "smell=1"])
+def test_a_scale_names_an_observation_and_a_number(tmp_path: Path, scale: str) -> None:
+    with pytest.raises(UserError, match=r"expected NAME=NUMBER|'smell' is unknown"):
+        ExportConfig(tmp_path, scale=(scale,)).told()
+
+
+def test_the_card_says_what_a_walker_cannot_do() -> None:
+    stands = Answer("pybullet", "stand", (0, 0, 0), (0.0, 0.0, 0.2), None, 16.0, 9.0, 9.0, 0.09)
+    aside = replace(stands, command="left", asked=(0, 0.3, 0), reached=(0.0, 0.1, 0.0), limited=0.7)
+    found = Trial([stands, aside], [Climb("kerb of 8 cm", 1, 3)], {"pybullet": 3}, 0.2, False)
+    assert summary(found) == [
+        "* Falls: none.",
+        "* Obeyed by less than 50 %: left in pybullet.",
+        "* Pushes of 0.5 m/s survived: 3 of 4 in pybullet.",
+        "* Climbed in mujoco: kerb of 8 cm 1 of 3.",
+        "* Steps whose targets the supervisor limited: 9 to 70 %.",
+        "* Told to stand in pybullet it moves: 0.00 m/s ahead, 0.00 m/s left, 0.20 rad/s.",
+        "* It does not turn on the spot: it is commanded 0.2 m/s at least in turns.",
+    ]
 
 
 def test_a_recurrent_network_and_another_file_are_refused(tmp_path: Path) -> None:
