@@ -99,7 +99,7 @@ kilted:  ## the ROS tests under Kilted instead of Jazzy, in build/kilted: anothe
 
 # What of the tests a robot's computer can run: without simulators, torch and ROS 2.
 ARM := build/aarch64
-ON_ARM := $(foreach test,bundle replay recording unitree go2_driver profiling timing latency,tests/robot/test_$(test).py)
+ON_ARM := $(foreach test,replay recording unitree go2_driver profiling timing latency,tests/robot/test_$(test).py)
 aarch64:  ## the runtime on an emulated aarch64, from nothing: bundles, replays, recording, DDS, profile, loop: 30 min
 	tests/aarch64/install.sh $(ARM)
 	$(ARM)/pixelgait-profile rover --seconds 5 --no-realtime

@@ -16,7 +16,7 @@ python3 -m pip wheel --quiet --no-deps --wheel-dir "$there/wheel" .
 rm -rf "$site"
 python3 -m pip install --quiet --target "$site" --no-compile --only-binary=:all: --implementation cp --python-version 3.11 \
     --platform={manylinux_2_{28,27,17},manylinux2014}_aarch64 \
-    "$(ls "$there"/wheel/pixelgait-*.whl)[record]" "onnxruntime==$onnxruntime" pyyaml pytest
+    "$(ls "$there"/wheel/pixelgait-*.whl)[record]" "onnxruntime==$onnxruntime" pyyaml pytest imageio
 
 # Cyclone DDS has no wheel for aarch64: its Python part, from PyPI's source, is compiled against Debian's library.
 BUILDING_SDIST=1 python3 -m pip download --quiet --no-deps --no-binary=:all: --dest "$there" "cyclonedds==$cyclonedds"

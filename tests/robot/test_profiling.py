@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import math
 import re
+import time
 from pathlib import Path
 
 import pytest
 
+from pixelgait.robot.profiling.profile_bundle import SlowCore
 from pixelgait.robot.runtime.latency import LatencyProfiler
 from tests.conftest import Command
 
@@ -20,6 +22,14 @@ def write_report(path: Path, name: str, step_us: int) -> Path:
         profiler.stages["low_level"].record(1000 * step_us)
     path.write_text(json.dumps(profiler.report({"name": name, "sha256": "0" * 64})))
     return path
+
+
+def test_every_stage_takes_longer_on_a_slow_core() -> None:
+    profiler = SlowCore(0.01, 4.0)
+    profiler.start_lap()
+    time.sleep(0.002)
+    profiler.lap("low_level")
+    assert profiler.stages["low_level"].max_ns >= 4 * 2_000_000
 
 
 def test_reports_are_compared_and_drawn(command: Command, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -261,6 +262,26 @@ def test_lost_steps_are_reported_at_once(tmp_path: Path, monkeypatch: pytest.Mon
     recording = read_recording(file)
     assert [step.lost for step in recording.steps] == [0, 4]
     assert not recording.complete
+
+
+def test_a_recorder_has_no_thread_and_never_waits_for_its_writer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A thread of lower priority would make the control thread wait for Python's interpreter."""
+    monkeypatch.setattr(recorder_module, "PIPE_BYTES", 1 << 12)
+    monkeypatch.setattr(recorder_module, "MOST_WAITING", 5)
+    _, full, _ = written(tmp_path)
+    full, number, before = as_handed_over(full), 0, threading.active_count()
+    with closing(Recorder(tmp_path / "paused.mcap")) as recorder:
+        recorder._writer.send_signal(signal.SIGSTOP)
+        recorder.begin(load_bundle("navigator"))
+        while not recorder.lost:  # until the pipe and all that may wait are full
+            recorder.step(replace(full, number=number))
+            number += 1
+        assert threading.active_count() == before
+        recorder._writer.send_signal(signal.SIGCONT)
+    assert recorder.problem is None
+    assert len(read_recording(recorder.path).steps) == number >= 5
 
 
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
