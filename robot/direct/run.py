@@ -16,11 +16,12 @@ import numpy as np
 
 from pixelgait.robot.bundle import Bundle, load_bundle
 from pixelgait.robot.cli.processes import stopped_by_signals
-from pixelgait.robot.control.controller import latent_within
+from pixelgait.robot.control.controller import Controller, latent_within
+from pixelgait.robot.control.velocity import Response
 from pixelgait.robot.direct.orders import PORT, OrderServer
 from pixelgait.robot.direct.realsense import RealSenseFrames, camera_of
 from pixelgait.robot.errors import UserError
-from pixelgait.robot.interface import JointCommand
+from pixelgait.robot.interface import DRIVER_TIMEOUT_S, JointCommand
 from pixelgait.robot.recording.recorder import Recorder
 from pixelgait.robot.ros.common.topic_names import CAMERA_TOPICS
 from pixelgait.robot.runtime.camera import PAIR, Camera
@@ -34,11 +35,12 @@ from pixelgait.robot.runtime.latency import LatencyProfiler
 from pixelgait.robot.runtime.power import PowerWatch
 from pixelgait.robot.runtime.realtime import freeze_collector, shorten_switch_interval
 from pixelgait.robot.runtime.report import cause_of, report
-from pixelgait.robot.runtime.robot_link import RobotLink
+from pixelgait.robot.runtime.robot_link import Driver, RobotLink
 from pixelgait.robot.runtime.state_machine import Operator
 from pixelgait.robot.runtime.status import Line, StatusLines
+from pixelgait.robot.safety import velocity
 from pixelgait.robot.safety.supervisor import CAMERA, SensorTimeouts, sensor_timeouts_of
-from pixelgait.robot.unitree.address import Go2
+from pixelgait.robot.unitree.address import Go2, Go2Sport
 
 WATCH_PERIOD_S = 0.1
 NO_CAMERA = "none"
@@ -58,6 +60,7 @@ class DirectOptions:
     duration_s: float = 0.0  # of walking; 0: until a signal
     port: int = PORT  # for orders
     timeouts: tuple[str, ...] = ()  # as lowstate=0.05/0.1/0.2
+    response: Response = field(default_factory=Response)  # of a robot in its sport mode
     recorder: Recorder | None = None
     settings: dict[str, Any] = field(default_factory=dict)  # the command's options, for reports
 
@@ -65,6 +68,11 @@ class DirectOptions:
     def sensors(self) -> dict[str, str]:
         """The contract's name of each sensor."""
         return {**self.address.sensors, **CAMERA_TOPICS}
+
+    @property
+    def own_gait(self) -> bool:
+        """Whether the robot's own program walks it."""
+        return isinstance(self.address, Go2Sport)
 
 
 class NoCommands:
@@ -135,13 +143,8 @@ class DirectRun:
         self._loop = self._make_loop(timeouts)
 
     def _connect(self, source: tuple[str, str] | None) -> RobotLink:
-        from pixelgait.robot.unitree.driver import connected
-
-        bundle, options, now_s = self._bundle, self._options, time.time
-        driver, camera = (
-            connected(options.address, bundle.spec, bundle.legs, self.operator, now_s),
-            None,
-        )
+        bundle, options, now_s, camera = self._bundle, self._options, time.time, None
+        driver = _driver(options.address, bundle, self.operator)
         if source is not None:
             self._frames = RealSenseFrames(*source, bundle.image_shape, now_s)
             camera = Camera(self._frames, bundle.image_shape, bundle.spec)
@@ -150,7 +153,12 @@ class DirectRun:
     def _make_loop(self, timeouts: Mapping[str, SensorTimeouts]) -> ControlLoop:
         bundle, options, link = self._bundle, self._options, self._link
         profiler = LatencyProfiler(bundle.control_dt_s, link.sensors)
-        controller = bundle.controller(sensor_timeouts=timeouts, stopwatch=profiler)
+        if options.own_gait:
+            controller: Controller = bundle.velocity_controller(
+                options.response, timeouts, profiler
+            )
+        else:
+            controller = bundle.controller(sensor_timeouts=timeouts, stopwatch=profiler)
         controller.supervisor.motors_enabled = not options.dry_run
         stands, recorder = latent_within(bundle.legs.command, np.zeros(3)), options.recorder
         return ControlLoop(
@@ -160,6 +168,9 @@ class DirectRun:
             bundle.control_dt_s,
             self.operator,
             LoopOptions(
+                driver_timeout_s=velocity.VELOCITY_TIMEOUT_S
+                if options.own_gait
+                else DRIVER_TIMEOUT_S,
                 pilot=(lambda: stands) if self._piloted else None,
                 steering=self._steering,
                 keep_bytes=MAX_DECISION_BYTES if options.out else 0,
@@ -185,8 +196,9 @@ class DirectRun:
     def start(self) -> None:
         """Start the control thread, which waits for the sensors."""
         self._link.acquire(self._stop)
-        if self._options.recorder is not None:
-            self._options.recorder.begin(self._bundle)
+        options = self._options
+        if options.recorder is not None:
+            options.recorder.begin(self._bundle, options.response if options.own_gait else None)
         freeze_collector()
         shorten_switch_interval()
         self._loop.start()
@@ -232,6 +244,17 @@ class DirectRun:
         self.fault = self.fault or problem
 
 
+def _driver(address: Go2, bundle: Bundle, operator: Operator) -> Driver:
+    """The driver of a Go2, by its motors or in its sport mode."""
+    if isinstance(address, Go2Sport):
+        from pixelgait.robot.unitree import sport
+
+        return sport.connected(address, operator, time.time)
+    from pixelgait.robot.unitree.driver import connected
+
+    return connected(address, bundle.spec, bundle.legs, operator, time.time)
+
+
 def _camera(camera: str, bundle: Bundle, piloted: bool) -> tuple[str, str] | None:
     """Module and serial number of the camera that the bundle needs; None if it sees nothing.
 
@@ -253,7 +276,8 @@ def _timeouts(options: DirectOptions, bundle: Bundle) -> Mapping[str, SensorTime
         UserError: one of the command line is not understood.
     """
     given = dict(map(_timeout, options.timeouts))
-    contract, sensors = sensor_timeouts_of(bundle.contract), options.sensors
+    contract, sensors = dict(sensor_timeouts_of(bundle.contract)), options.sensors
+    contract[velocity.ODOMETRY] = velocity.ODOMETRY_TIMEOUTS
     if unknown := given.keys() - sensors.keys():
         known = ", ".join(sensors)
         raise UserError(f"--timeouts {', '.join(unknown)}: no such sensor, there are {known}")

@@ -27,6 +27,7 @@ from pixelgait.robot.ros.common.topic_names import CAMERA_TOPICS, STOP_SERVICE
 from pixelgait.robot.runtime.camera import PAIR
 from pixelgait.robot.safety import velocity
 from pixelgait.robot.safety.supervisor import CAMERA, SensorTimeouts, sensor_timeouts_of
+from pixelgait.robot.safety.velocity import VELOCITY_TIMEOUT_S
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,6 @@ STAMPED = "enable_stamped_cmd_vel"  # Nav2's name
 CHECKS_CAMERA, BASE_FRAME = "check_camera", "base_frame"
 CHECKS_POWER, TRANSFORMS = "check_power", "publish_tf"
 MAPS, GUARDS = "map", "collision_guard"
-VELOCITY_TIMEOUT_S = 0.5  # Nav2's
 ODOMETRY_TIMEOUT, GOAL_TIMEOUT = "odom_timeout_s", "goal_timeout_s"
 GOAL_TIMEOUT_S = 60.0  # a path around walls may lead no nearer for 30 m; assumption
 SHORTEST_S, LONGEST_S = 0.02, 10.0  # range of time-outs

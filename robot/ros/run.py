@@ -176,10 +176,12 @@ def require_without_ros(config: RunConfig) -> None:
     """Raises UserError if an option needs ROS 2, although the camera does not."""
     camera = f"--camera {config.camera}"
     if not isinstance(parse_link(config.link), Go2):
-        raise UserError(f"{camera}: without ROS 2 only a Go2 is reached, --link go2:INTERFACE")
+        links = "go2:INTERFACE or go2-sport:INTERFACE"
+        raise UserError(f"{camera}: without ROS 2 only a Go2 is reached, --link {links}")
     needs_ros = {
         "--goal": config.goal is not None,
         "--map": config.map,
+        "--measure": config.measure is not None,
         "--pilot": config.pilot != "bundle",
         "--no-autostart": not config.autostart,
     }
@@ -203,6 +205,7 @@ def operate_without_ros(config: RunConfig, recorder: Recorder | None, warnings: 
         duration_s=config.duration,
         port=config.orders,
         timeouts=config.timeouts,
+        response=_response(config),
         recorder=recorder,
         settings=settings(config, "out", "record"),
     )

@@ -25,6 +25,7 @@ from pixelgait.robot.safety.supervisor import (
 )
 from pixelgait.robot.spec import Array, RobotSpec
 
+VELOCITY_TIMEOUT_S = 0.5  # a velocity is followed for so long; Nav2's
 # Odometry of such robots comes at 10 to 50 Hz, and their gait keeps them upright without it.
 # Assumptions, as for a camera.
 ODOMETRY, ODOMETRY_TIMEOUTS = "odometry", SensorTimeouts(0.3, 0.5, 2.0)

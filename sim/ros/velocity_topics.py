@@ -13,8 +13,8 @@ from geometry_msgs.msg import Twist, TwistStamped
 from pixelgait.robot.interface import JointCommand, Reading
 from pixelgait.robot.ros.common import ros2
 from pixelgait.robot.ros.common.topic_names import VELOCITY
-from pixelgait.robot.ros.parameters import STAMPED, VELOCITY_TIMEOUT_S
-from pixelgait.robot.safety.velocity import STILL
+from pixelgait.robot.ros.parameters import STAMPED
+from pixelgait.robot.safety.velocity import STILL, VELOCITY_TIMEOUT_S
 from pixelgait.robot.spec import RobotSpec
 from pixelgait.sim.ros.own_gait import OwnGait
 

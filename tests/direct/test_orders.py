@@ -51,7 +51,7 @@ def test_an_order_is_a_line_and_so_is_its_answer() -> None:
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"link": "ros"}, "without ROS 2 only a Go2 is reached, --link go2:INTERFACE"),
+        ({"link": "ros"}, "without ROS 2 only a Go2 is reached, --link go2:INTERFACE or go2-sport"),
         ({"goal": (1.0, 0.0)}, "--goal needs ROS 2"),
         ({"map": True}, "--map needs ROS 2"),
         ({"pilot": "cmd_vel"}, "--pilot needs ROS 2"),

@@ -115,3 +115,22 @@ def test_a_camera_that_falls_silent_damps_it(processes: Processes, link: str) ->
     assert code == 1
     assert "camera/depth/image_rect_raw is silent for " in last
     assert "; camera/depth/image_rect_raw: Frame didn't arrive within 1000" in last
+
+
+@pytest.mark.long
+def test_a_go2_in_its_sport_mode_is_moved_and_stopped(
+    processes: Processes, link: str, tmp_path: Path
+) -> None:
+    """Its motors stay with its own program."""
+    sim = ("pixelgait-sim", "--robot", "go2", "--link", link, "--out", tmp_path / "sim")
+    robot, port = processes.start(*sim), port_of(link)
+    line = ("rover-go2", "--link", link.replace("go2", "go2-sport"))
+    seen = ("--camera", f"simulated:{domain_of(link)}")
+    run = DirectProcess(processes, port, *line, *seen, "--auto-arm", "--duration", 8)
+    run.wait_for("walking: ordered")
+    assert run.ends()[0] == 0
+    robot.send_signal(signal.SIGINT)
+    assert robot.wait(20) == 0
+    path = np.load(tmp_path / "sim" / "trajectory.npz")["path"]
+    assert path[-1, 1] - path[0, 1] > 1.5  # [m]
+    assert path[:, 3].min() > 0.8 * path[0, 3]  # [m] above the ground: it never lay
