@@ -42,6 +42,7 @@ KEPT_S = 30.0
 FLAT_M = 0.04  # heights in a cell that agree so well are one surface
 ANOTHER_M = 0.06  # heights that differ by more are another surface
 SIGMA_M, SIGMA_PER_M = 0.004, 0.006  # of a height at a distance r: SIGMA_M + SIGMA_PER_M r^2
+NOISES = np.float32(2.0)  # standard deviations that are noise
 LEAST_GAIN = 0.15
 EDGE_PER_M = 0.1  # 1/depth: a pixel between two such steps down, or two up, is a mixture
 CODE_PER_M, CODE_BITS = 2000.0, 12  # heights while sorting: 0.5 mm
@@ -59,14 +60,18 @@ class Surroundings(NamedTuple):
     ground: Floats
     top: Floats
     age_s: Floats  # since a cell was seen
+    nearest: Floats  # distance that it was seen from [m]
     place: tuple[float, float, float]  # of the base: x, y [m], heading [rad] in odometry's frame
 
     def obstacles(self) -> NDArray[np.bool_]:
-        """Cells with something that rises by more than `STEP_M` above ground beside it."""
+        """Cells with something that rises by more than `STEP_M`, and the noise, above ground
+        beside it.
+        """
         size = 2 * STEP_CELLS + 1
         known = np.where(np.isnan(self.ground), np.float32(9.0), self.ground)
         lowest = cv2.erode(known, np.ones((size, size), np.uint8))
-        return np.asarray(self.top - lowest > STEP_M)
+        least = np.float32(STEP_M) + NOISES * _sigma_m(self.nearest)
+        return np.asarray(self.top - lowest > least)
 
 
 class LocalMap:
@@ -140,10 +145,10 @@ class LocalMap:
         if found is None:
             return
         cell, low, middle, top = found
-        flat = top - low < FLAT_M
-        low, top = np.where(flat, middle, low), np.where(flat, middle, top)
         ahead, left = self._from(eye, cell)
         distance = np.sqrt(ahead * ahead + left * left)
+        flat = top - low < np.float32(FLAT_M) + NOISES * _sigma_m(distance)
+        low, top = np.where(flat, middle, low), np.where(flat, middle, top)
         known = self.seen_s[cell] > time_s - KEPT_S  # false for what was not seen
         old, old_top = self.ground[cell], self.top[cell]
         same = known & flat & (old_top - old < FLAT_M) & (distance < 2.0)
@@ -152,7 +157,7 @@ class LocalMap:
             low, top = low + np.float32(off_m), top + np.float32(off_m)
             self._shift_m += off_m
         self._find_tilt(flat & (distance < 1.8), ahead, left, low, rotation, z)
-        self._fuse(cell, low, top, distance, known, time_s)
+        self._fuse(cell, low, top, flat, distance, known, time_s)
         self._clear(depth, view, axes, eye)
         self._filled = None
 
@@ -207,6 +212,7 @@ class LocalMap:
         cell: NDArray[np.int32],
         low: Floats,
         top: Floats,
+        flat: NDArray[np.bool_],
         distance: Floats,
         known: NDArray[np.bool_],
         time_s: float,
@@ -214,21 +220,22 @@ class LocalMap:
         """Update cells with a frame's ground and top [m], seen from a distance [m]."""
         old, old_top = self.ground[cell], self.top[cell]
         nearest = np.where(known, self._nearest[cell], np.float32(9.0))
-        new_sigma = np.float32(SIGMA_M) + np.float32(SIGMA_PER_M) * distance * distance
-        old_sigma = np.float32(SIGMA_M) + np.float32(SIGMA_PER_M) * nearest * nearest
-        ratio = new_sigma / old_sigma
+        sigma = _sigma_m(distance)
+        ratio = sigma / _sigma_m(nearest)
+        another = np.float32(ANOTHER_M) + NOISES * sigma
         gain = np.maximum(1.0 / (1.0 + ratio * ratio), np.float32(LEAST_GAIN))
         # Another surface: a lower one is believed, a higher one is the top.
         change = low - old
-        gain = np.where(change < -ANOTHER_M, np.float32(0.7), gain)
-        gain = np.where(change > ANOTHER_M, np.float32(0.0), gain)
+        gain = np.where(change < -another, np.float32(0.7), gain)
+        gain = np.where(change > another, np.float32(0.0), gain)
         ground = np.where(known, old + gain * change, low)
         before = np.where(known, old_top, low)
-        rises = top > before + ANOTHER_M
+        rises = top > before + another
         again = np.abs(self._candidate[cell] - top) < 0.1
         self._candidate[cell] = np.where(rises, top, np.float32(np.nan))
-        up = np.maximum(gain, np.float32(0.6)) * (top - before)
-        level = np.where(before - ground < ANOTHER_M, gain * (top - before), np.float32(0.0))
+        # Of several heights the highest is believed sooner than one that agrees with the others.
+        up = np.where(flat, gain, np.maximum(gain, np.float32(0.6))) * (top - before)
+        level = np.where(before - ground < another, gain * (top - before), np.float32(0.0))
         new_top = before + np.where(top > before, up, level)
         new_top = np.where(rises, np.where(again, top, before), new_top)
         new_top = np.where(known | rises, new_top, top)
@@ -293,7 +300,8 @@ class LocalMap:
         feet_m = np.float32(z + self._shift_m - self._below_m - self._sole_m)
         ground, top = self.ground[cell] - feet_m, self.top[cell] - feet_m
         ground[gone] = top[gone] = np.nan
-        return Surroundings(time_s, ground, top, age_s, (x, y, heading_rad))
+        place = x, y, heading_rad
+        return Surroundings(time_s, ground, top, age_s, self._nearest[cell], place)
 
     def height_scan(self, position: Vector, heading_rad: float, points: Array) -> Floats:
         """How far the ground is below the base (n,) [m], at points (n, 2) in the heading frame.
@@ -326,6 +334,11 @@ class LocalMap:
             grid[missing] = mean[missing] / share[missing]
         self._filled = np.roll(grid, (first, second), (0, 1))
         return self._filled
+
+
+def _sigma_m(distance: Floats) -> Floats:
+    """Standard deviation of heights at a distance (n,) [m]."""
+    return np.float32(SIGMA_M) + np.float32(SIGMA_PER_M) * distance * distance
 
 
 def _heading_cells() -> tuple[Floats, Floats]:

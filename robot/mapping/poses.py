@@ -83,8 +83,12 @@ class FootHeights:
         rows = rotation.tolist()
         soles = [_turned(rows, foot.position, self._radius_m) for foot in self._legs.feet(angles)]
         heights = [sole[2] for sole in soles]
-        first, second = sorted(range(len(heights)), key=heights.__getitem__)[:2]
         before, self._before = self._before, heights
+        # Lowest now and before together: those that are lowest now alone have fallen on average.
+        both = (
+            heights if before is None else [sum(pair) for pair in zip(heights, before, strict=True)]
+        )
+        first, second = sorted(range(len(both)), key=both.__getitem__)[:2]
         if before is None:
             self.height_m = -(heights[first] + heights[second]) / 2.0
         else:

@@ -19,6 +19,7 @@ from pixelgait.robot.mapping.local_map import (
 )
 from pixelgait.robot.mapping.mapper import Mapper
 from pixelgait.robot.mapping.poses import rotation_at
+from pixelgait.robot.rotation import tilted, upright
 from pixelgait.robot.spec import A1, Array
 
 Box = tuple[float, float, float, float, float, float]  # from x, y, z to x, y, z [m]
@@ -55,11 +56,14 @@ class Walker:
         self.place = np.zeros(3)  # x, y, heading
         self.time_s = 0.0
         self.pitch_rad = 0.0  # that the IMU does not see
+        self.sway_rad = self.imu_noise_rad = 0.0
+        self.rng = np.random.default_rng(1)
         self.waiting: list[tuple[float, Floats]] = []
 
     def reading(self) -> Reading:
-        heading = float(self.place[2])
-        orientation = np.array((0.0, 0.0, math.sin(heading / 2), math.cos(heading / 2)))
+        level = np.array(upright(float(self.place[2])))
+        noise = self.rng.normal(0.0, 1.0, 2) * self.imu_noise_rad
+        orientation = tilted(level, self._sway() + noise)
         image = Image(np.zeros((1, 1, 1), np.uint8), 0.0)
         zeros = np.zeros(12)
         return Reading(
@@ -93,10 +97,15 @@ class Walker:
         assert around is not None
         return around
 
+    def _sway(self) -> Array:
+        """Roll and pitch [rad] of a trot."""
+        phase = 12.0 * self.time_s
+        return self.sway_rad * np.array((math.sin(phase), math.cos(phase)))
+
     def _look(self) -> Floats:
         x, y, heading = self.place.tolist()
-        half = self.pitch_rad / 2
-        rotation = rotation_at((0.0, math.sin(half), 0.0, math.cos(half)), heading)
+        orientation = tilted(np.array(upright(0.0)), self._sway() + np.array((0.0, self.pitch_rad)))
+        rotation = rotation_at(orientation.tolist(), heading)
         return seen(self.view, np.array((x, y, STAND_M)), rotation, self.boxes, self.noise_m)
 
 
@@ -165,6 +174,13 @@ def test_the_cameras_tilt_is_found_on_level_ground() -> None:
     around = walker.go(6.0, speed=0.2)
     assert walker.mapper.map.tilt_rad == pytest.approx([0.0, 0.04], abs=0.008)
     assert abs(at(around.ground, 1.2, 0.0)) < 0.015
+
+
+def test_noise_and_sway_make_no_obstacles() -> None:
+    walker = Walker([], late_s=0.08, noise_m=0.005)
+    walker.pitch_rad, walker.sway_rad, walker.imu_noise_rad = -0.02, 0.03, 0.005
+    found = [walker.go(0.5, 0.4, turn).obstacles().sum() for turn in 5 * (0.0, 0.5, 0.0, -0.5)]
+    assert sum(found) < 10  # of 50000 cells
 
 
 def test_the_map_forgets_after_its_time() -> None:
