@@ -27,9 +27,7 @@ STAND_M = 0.268  # of the base above the soles in the default pose
 WALL: Box = (1.5, -3.0, 0.0, 1.6, 3.0, 1.0)
 
 
-def seen(
-    view: DepthView, place: Array, rotation: Array, boxes: list[Box], noise_m: float
-) -> Floats:
+def seen(view: DepthView, place: Array, rotation: Array, boxes: list[Box]) -> Floats:
     """Depth (h, w) [m] of a floor at 0 and boxes, by a base at a place (3,); inf: nothing."""
     eye = place + rotation @ view.position
     rays = (rotation @ view.rays).T.astype(np.float64)
@@ -40,8 +38,6 @@ def seen(
         enters, leaves = np.minimum(one, two).max(axis=1), np.maximum(one, two).min(axis=1)
         hit = (enters < leaves) & (enters > 0.0)
         nearest = np.where(hit, np.minimum(nearest, enters), nearest)
-    noise = np.random.default_rng(0).normal(0.0, noise_m, nearest.shape)
-    nearest += noise * np.minimum(nearest, 10.0) ** 2
     height, width = view.used(np.zeros((120, 212))).shape
     return nearest.reshape(height, width).astype(np.float32)
 
@@ -49,13 +45,13 @@ def seen(
 class Walker:
     """A robot that glides over the floor; its map sees every tenth step of 10 ms."""
 
-    def __init__(self, boxes: list[Box], late_s: float = 0.0, noise_m: float = 0.0) -> None:
-        self.boxes, self.late_s, self.noise_m = boxes, late_s, noise_m
+    def __init__(self, boxes: list[Box], late_s: float = 0.0, noise_per_m: float = 0.0) -> None:
+        self.boxes, self.late_s, self.noise_per_m = boxes, late_s, noise_per_m
         self.mapper = Mapper(A1, 212 / 120)
         self.view = self.mapper.view(120, 212)
         self.place = np.zeros(3)  # x, y, heading
         self.time_s = 0.0
-        self.pitch_rad = 0.0  # that the IMU does not see
+        self.tilt_rad = np.zeros(2)  # roll, pitch of the camera that the IMU does not see
         self.sway_rad = self.imu_noise_rad = 0.0
         self.rng = np.random.default_rng(1)
         self.waiting: list[tuple[float, Floats]] = []
@@ -104,9 +100,13 @@ class Walker:
 
     def _look(self) -> Floats:
         x, y, heading = self.place.tolist()
-        orientation = tilted(np.array(upright(0.0)), self._sway() + np.array((0.0, self.pitch_rad)))
+        orientation = tilted(np.array(upright(0.0)), self._sway() + self.tilt_rad)
         rotation = rotation_at(orientation.tolist(), heading)
-        return seen(self.view, np.array((x, y, STAND_M)), rotation, self.boxes, self.noise_m)
+        depth = seen(self.view, np.array((x, y, STAND_M)), rotation, self.boxes)
+        noise = (
+            self.rng.normal(0.0, 1.0, depth.shape) * self.noise_per_m * np.minimum(depth, 10.0) ** 2
+        )
+        return (depth + noise).astype(np.float32)
 
 
 def at(layer: Floats, ahead_m: float, left_m: float) -> float:
@@ -115,7 +115,7 @@ def at(layer: Floats, ahead_m: float, left_m: float) -> float:
 
 
 def test_a_box_that_is_out_of_view_stays_in_the_map() -> None:
-    walker = Walker([(1.0, 0.3, 0.0, 1.2, 0.5, 0.2)], noise_m=0.003)
+    walker = Walker([(1.0, 0.3, 0.0, 1.2, 0.5, 0.2)], noise_per_m=0.003)
     before = walker.go(0.5, speed=0.4)
     assert math.isnan(at(before.ground, -0.5, 0.0))  # never seen
     around = walker.go(3.0, speed=0.4)  # the box is beside the body
@@ -146,7 +146,7 @@ def test_holes_stay_unseen() -> None:
     walker = Walker([])
     mapper.step(walker.reading())
     rotation = np.eye(3)
-    depth = seen(view, np.array((0.0, 0.0, STAND_M)), rotation, [], 0.0)
+    depth = seen(view, np.array((0.0, 0.0, STAND_M)), rotation, [])
     depth[:, : depth.shape[1] // 2] = np.nan
     mapper.add(0.0, depth, view)
     assert mapper.around is not None
@@ -170,17 +170,19 @@ def test_what_has_gone_is_cleared_and_a_thin_bar_is_not() -> None:
 
 def test_the_cameras_tilt_is_found_on_level_ground() -> None:
     walker = Walker([])
-    walker.pitch_rad = 0.04
+    walker.tilt_rad = np.array((0.0, 0.04))
     around = walker.go(6.0, speed=0.2)
     assert walker.mapper.map.tilt_rad == pytest.approx([0.0, 0.04], abs=0.008)
     assert abs(at(around.ground, 1.2, 0.0)) < 0.015
 
 
 def test_noise_and_sway_make_no_obstacles() -> None:
-    walker = Walker([], late_s=0.08, noise_m=0.005)
-    walker.pitch_rad, walker.sway_rad, walker.imu_noise_rad = -0.02, 0.03, 0.005
-    found = [walker.go(0.5, 0.4, turn).obstacles().sum() for turn in 5 * (0.0, 0.5, 0.0, -0.5)]
-    assert sum(found) < 10  # of 50000 cells
+    walker = Walker([], late_s=0.08, noise_per_m=0.005)
+    walker.tilt_rad = np.array((0.04, 0.0))
+    walker.sway_rad, walker.imu_noise_rad = 0.03, 0.005
+    turns = [turn for turn in (0.0, 0.5, 0.0, -0.5) for _ in range(4)]
+    found = [walker.go(0.5, 0.4, turn).obstacles().sum() for turn in turns]
+    assert sum(found) < 10  # of 40000 cells
 
 
 def test_the_map_forgets_after_its_time() -> None:
