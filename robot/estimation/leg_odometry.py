@@ -84,6 +84,7 @@ class Motion(NamedTuple):
     heading_variance: float  # [rad^2]
     velocity_variance: float  # of ahead, and of left [m^2/s^2]
     problem: str | None  # why the legs say little at present
+    up: Vector  # in the base's frame, filtered
 
 
 class LegOdometry:
@@ -130,7 +131,7 @@ class LegOdometry:
             return self._motion(IMPOSSIBLE)
         step_s = reading.time_s - self._time_s
         if self._seen_rad is None:
-            step_s, self._seen_rad, self._up = 0.0, heading(quaternion), _up(quaternion)
+            step_s, self._seen_rad, self._up = 0.0, heading(quaternion), up_in_base(quaternion)
         elif step_s <= 0.0:
             return self._motion(self._problem())
         self._time_s = reading.time_s
@@ -148,7 +149,7 @@ class LegOdometry:
         """Turn the base; returns how its heading turned [rad], and the rate without its bias."""
         (bx, by, bz), (ux, uy, uz) = self._bias, self._up
         wx, wy, wz = rate[0] - bx, rate[1] - by, rate[2] - bz
-        mx, my, mz = _up(quaternion)
+        mx, my, mz = up_in_base(quaternion)
         ux, uy, uz = (  # du/dt = u x w
             ux + (uy * wz - uz * wy) * step_s,
             uy + (uz * wx - ux * wz) * step_s,
@@ -410,10 +411,11 @@ class LegOdometry:
             self._turned_variance + drift * self._moving_s * self._moving_s,
             self._variance,
             problem,
+            self._up,
         )
 
 
-def _up(quaternion: Sequence[float]) -> Vector:
+def up_in_base(quaternion: Sequence[float]) -> Vector:
     """The world's up axis in the frame of a base with this orientation."""
     x, y, z, w = quaternion
     return 2.0 * (x * z - w * y), 2.0 * (y * z + w * x), 1.0 - 2.0 * (x * x + y * y)

@@ -233,7 +233,7 @@ class LocalMap:
         rises = top > before + another
         again = np.abs(self._candidate[cell] - top) < 0.1
         self._candidate[cell] = np.where(rises, top, np.float32(np.nan))
-        # Of several heights the highest is believed sooner than one that agrees with the others.
+        # The highest of several is believed sooner than one that agrees with the others.
         up = np.where(flat, gain, np.maximum(gain, np.float32(0.6))) * (top - before)
         level = np.where(before - ground < another, gain * (top - before), np.float32(0.0))
         new_top = before + np.where(top > before, up, level)

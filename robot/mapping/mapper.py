@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from pixelgait.robot.estimation.leg_odometry import UNKNOWN, Motion, up_in_base
 from pixelgait.robot.interface import Reading
 from pixelgait.robot.mapping.depth_view import DepthView, Floats, Lens, depth_view, lens_of
 from pixelgait.robot.mapping.guard import CollisionGuard
@@ -15,6 +16,7 @@ from pixelgait.robot.spec import Array, RobotSpec
 STALE_S = 0.5  # as of a camera; without a newer image the guard stops the robot
 # Between two readings: more is a jump of the odometry, not of the robot. Assumption: 20 m/s.
 JUMP_M, JUMP_RAD = 0.2, 0.3
+UNKNOWN_POSE = (math.nan, math.nan, math.nan), (0.0, 0.0, 1.0)
 
 
 class Mapper:
@@ -43,11 +45,10 @@ class Mapper:
         self._now_s = 0.0
         self.blind: str | None = "no depth image so far"
 
-    def step(self, reading: Reading) -> None:
-        """Move the map with the robot."""
-        orientation = reading.orientation.tolist()
-        pose = [math.nan] * 3 if reading.odometry is None else reading.odometry.tolist()
-        if not math.isfinite(sum(pose)) or not is_unit(orientation):
+    def step(self, reading: Reading, motion: Motion | None = None) -> None:
+        """Move the map with the robot: by its legs, or by the reading's odometry."""
+        pose, up = _pose(reading) if motion is None else _pose_by_legs(motion)
+        if not math.isfinite(sum(pose)):
             if self._place is not None:
                 self.forget()
             self.blind = "no odometry"
@@ -57,7 +58,7 @@ class Mapper:
             self.forget()
             self.blind = "the odometry has jumped"
         self._place, self._now_s = (x, y, heading_rad), reading.time_s
-        rotation = rotation_at(orientation, heading_rad)
+        rotation = rotation_at(up, heading_rad)
         soles = self._heights.step(reading.joint_angles.tolist(), rotation)
         position = self._position = x, y, self._heights.height_m
         self._poses.add(reading.time_s, position, rotation)
@@ -103,3 +104,19 @@ class Mapper:
         """How far the ground is below the base (n,) [m], at points (n, 2) in the heading frame."""
         heading_rad = 0.0 if self._place is None else self._place[2]
         return self.map.height_scan(self._position, heading_rad, points)
+
+
+def _pose(reading: Reading) -> tuple[Vector, Vector]:
+    """x, y [m], heading [rad] by a reading's odometry, nan if unknown; up in the base's frame."""
+    quaternion = reading.orientation.tolist()
+    if reading.odometry is None or not is_unit(quaternion):
+        return UNKNOWN_POSE
+    x, y, heading_rad = reading.odometry.tolist()
+    return (x, y, heading_rad), up_in_base(quaternion)
+
+
+def _pose_by_legs(motion: Motion) -> tuple[Vector, Vector]:
+    """The same by the legs."""
+    if motion.problem in UNKNOWN:
+        return UNKNOWN_POSE
+    return (motion.x, motion.y, motion.heading), motion.up

@@ -15,22 +15,27 @@ from pixelgait.robot.spec import Array, RobotSpec
 KEPT_S = 0.5  # an image that is older when it arrives is not used; assumption
 
 
-def rotation_at(orientation: Sequence[float], heading_rad: float) -> Array:
-    """The rotation (3, 3) of a base with the tilt of this orientation xyzw and this heading."""
-    x, y, z, w = orientation
-    rotation = np.array(
+def rotation_at(up: Vector, heading_rad: float) -> Array:
+    """The rotation (3, 3) of a base with this heading and the world's up axis in its frame."""
+    up_x, up_y, up_z = up
+    level = math.sqrt(max(1e-12, 1.0 - up_x * up_x))  # cosine of the pitch
+    sin_roll, cos_roll = up_y / level, up_z / level
+    sin, cos = math.sin(heading_rad), math.cos(heading_rad)
+    return np.array(
         (
-            (1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)),
-            (2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)),
-            (2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)),
+            (
+                cos * level,
+                -cos * up_x * sin_roll - sin * cos_roll,
+                sin * sin_roll - cos * up_x * cos_roll,
+            ),
+            (
+                sin * level,
+                cos * cos_roll - sin * up_x * sin_roll,
+                -sin * up_x * cos_roll - cos * sin_roll,
+            ),
+            up,
         )
     )
-    turn = heading_rad - math.atan2(rotation[1, 0], rotation[0, 0])
-    sin, cos = math.sin(turn), math.cos(turn)
-    first, second = rotation[0].copy(), rotation[1]
-    rotation[0] = cos * first - sin * second
-    rotation[1] = sin * first + cos * second
-    return rotation
 
 
 class Poses:

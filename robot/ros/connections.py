@@ -93,7 +93,7 @@ class Connections:
             height, width, _ = bundle.image_shape
             guards = lambda: parameters.guards  # noqa: E731
             self.map = MapTopics(sensors, bundle.spec, width / height, guards)
-            self._map_publishers = MapPublishers(node)
+            self._map_publishers = MapPublishers(node, parameters.base_frame)
         self._own_gait = isinstance(options.address, OWN_GAIT)  # and odometry
         transforms = parameters.publishes_tf
         self.odometry = OdometryTopic(node, parameters.base_frame, transforms)

@@ -212,7 +212,7 @@ class Parameters:
 
     def _declare_map(self, node: Any, maps: bool) -> None:
         described = ParameterDescriptor(
-            description="Map the surroundings from depth images and odometry.", read_only=True
+            description="Map the surroundings from depth images.", read_only=True
         )
         guard = ParameterDescriptor(
             description="Stand before obstacles on the commanded way; needs a map."

@@ -80,7 +80,7 @@ class RunConfig:
     goal: Annotated[tuple[float, float] | None, Range(-10_000.0, 10_000.0)] = None
     """First goal x, y [m] in odom's frame; goal_pose sets later ones."""
     map: bool = False
-    """Map the surroundings from depth images and odometry, for local_map, local_heights and the
+    """Map the surroundings from depth images, for local_map, local_heights and the
     parameter collision_guard."""
     autostart: bool = True
     """Configure and activate at once; otherwise wait for lifecycle transitions."""

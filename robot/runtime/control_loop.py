@@ -92,8 +92,8 @@ class LookAhead(Protocol):
     def around(self) -> Surroundings | None:
         """The newest map; None while there is none."""
 
-    def look_ahead(self, reading: Reading, wanted: Array) -> float:
-        """Take a step's reading; free way [m] under the wanted latent command (2,)."""
+    def look_ahead(self, reading: Reading, motion: Motion | None, wanted: Array) -> float:
+        """Take a step's reading and motion; free way [m] under the wanted latent command."""
 
 
 @dataclass(frozen=True)
@@ -253,8 +253,8 @@ class ControlLoop:
             self.options.record(self._recorded(inputs, result, sent, polled_s))
         if self.options.look_ahead is not None:
             self.profiler.start_lap()
-            wanted = self.controller.wanted
-            self._free_m = self.options.look_ahead.look_ahead(inputs.reading, wanted)
+            motion, wanted = self.operation.motion, self.controller.wanted
+            self._free_m = self.options.look_ahead.look_ahead(inputs.reading, motion, wanted)
             self.profiler.lap("map")
 
     def _wait(self) -> float:

@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 
+from pixelgait.robot.estimation.leg_odometry import up_in_base
 from pixelgait.robot.interface import Image, Reading
 from pixelgait.robot.mapping.depth_view import DepthView, Floats
 from pixelgait.robot.mapping.local_map import (
@@ -101,7 +102,7 @@ class Walker:
     def _look(self) -> Floats:
         x, y, heading = self.place.tolist()
         orientation = tilted(np.array(upright(0.0)), self._sway() + self.tilt_rad)
-        rotation = rotation_at(orientation.tolist(), heading)
+        rotation = rotation_at(up_in_base(orientation.tolist()), heading)
         depth = seen(self.view, np.array((x, y, STAND_M)), rotation, self.boxes)
         noise = (
             self.rng.normal(0.0, 1.0, depth.shape) * self.noise_per_m * np.minimum(depth, 10.0) ** 2

@@ -459,7 +459,7 @@ def main() -> None:
     """Measure everything and write the page."""
     picture()
     write("map costs", costs())
-    write("map heights", heights_table(10.0))
+    write("map heights", heights_table(6.0))
     write("map boxes", boxes_table())
     write("map kerbs", kerbs_table())
     if LAB.is_dir():

@@ -5,26 +5,25 @@ from __future__ import annotations
 import math
 from array import array
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from nav_msgs.msg import OccupancyGrid, Odometry
+from nav_msgs.msg import OccupancyGrid
 from sensor_msgs.msg import CameraInfo
 
-from pixelgait.robot.control.controller import ODOMETRY_TIMEOUT_S, velocity
+from pixelgait.robot.control.controller import velocity
 from pixelgait.robot.control.image_decoding import depth_part
 from pixelgait.robot.control.lens import calibrated
 from pixelgait.robot.errors import UserError
+from pixelgait.robot.estimation.leg_odometry import Motion
 from pixelgait.robot.interface import Reading
 from pixelgait.robot.mapping.depth_view import Lens
 from pixelgait.robot.mapping.local_map import ASIDE_M, BEHIND_M, CELL_M, Surroundings
 from pixelgait.robot.mapping.mapper import Mapper
 from pixelgait.robot.ros.common import ros2
-from pixelgait.robot.ros.common.topic_names import DEPTH, LOCAL_HEIGHTS, LOCAL_MAP, ODOMETRY
+from pixelgait.robot.ros.common.topic_names import DEPTH, LOCAL_HEIGHTS, LOCAL_MAP
 from pixelgait.robot.ros.links.camera import forms
 from pixelgait.robot.ros.links.topic_driver import NewestMessages
-from pixelgait.robot.rotation import heading, upright
 from pixelgait.robot.spec import Array, RobotSpec
 
 INFO = "camera/depth/camera_info"
@@ -43,9 +42,7 @@ class MapTopics:
         self.mapper, self._guards = Mapper(spec, aspect), guards
         self._messages = NewestMessages(node, {DEPTH: ros2.Image}, {DEPTH: forms(DEPTH)})
         self._infos = ros2.subscribe(node, CameraInfo, INFO)
-        self._odometry = NewestMessages(node, {ODOMETRY: Odometry})
         self._lens: tuple[int, int, Lens] | None = None  # height and width of its images
-        self._place = np.full(3, np.nan)  # the newest pose
         self._free_m = math.inf
         self.problem: str | None = None  # why depth cannot be used
 
@@ -54,11 +51,9 @@ class MapTopics:
         """The newest map; from any thread."""
         return self.mapper.around
 
-    def look_ahead(self, reading: Reading, wanted: Array) -> float:
-        """Update the map; returns the free way [m] under a wanted latent command (2,)."""
-        if reading.odometry is None:
-            reading = replace(reading, odometry=self._pose())
-        self.mapper.step(reading)
+    def look_ahead(self, reading: Reading, motion: Motion | None, wanted: Array) -> float:
+        """Update the map; returns the free way [m] under a wanted latent command."""
+        self.mapper.step(reading, motion)
         try:
             for _, message in self._messages.take():
                 self._take(message)
@@ -67,14 +62,6 @@ class MapTopics:
         free_m = self.mapper.free_m(velocity(wanted)) if self._guards() else math.inf
         self._free_m = free_m
         return free_m
-
-    def _pose(self) -> Array | None:
-        """Pose (3,) by the topic odom, see `Reading`, where the policy needs none."""
-        for _, message in self._odometry.take():
-            at, q = message.pose.pose.position, message.pose.pose.orientation
-            self._place = np.array((at.x, at.y, heading((q.x, q.y, q.z, q.w))))
-        fresh = self._odometry.ages()[ODOMETRY] <= ODOMETRY_TIMEOUT_S
-        return self._place if fresh else None
 
     def _take(self, message: Any) -> None:
         """Fuse a depth image; raises a UserError as `depth_part`."""
@@ -89,7 +76,6 @@ class MapTopics:
     def forget(self) -> None:
         """Start anew, as after the robot was carried."""
         self._messages.forget()
-        self._odometry.forget()
         self.mapper.forget()
 
     def status(self) -> tuple[bool, str]:
@@ -112,14 +98,14 @@ def _lens(info: Any) -> tuple[int, int, Lens] | None:
 
 
 class MapPublishers:
-    """Publishes `~/local_map` (nav_msgs/OccupancyGrid, frame odom) and `~/local_heights`.
+    """Publishes `~/local_map` (nav_msgs/OccupancyGrid) and `~/local_heights` in the base's frame.
 
     The heights (sensor_msgs/Image, 32FC1) are of the ground above that under the feet [m], the
     first row ahead, the first column left; NaN is unseen.
     """
 
-    def __init__(self, node: Any) -> None:
-        self._node = node
+    def __init__(self, node: Any, base_frame: str) -> None:
+        self._node, self._frame = node, base_frame
         self._grid = node.create_publisher(OccupancyGrid, f"~/{LOCAL_MAP}", 1)
         self._heights = node.create_publisher(ros2.Image, f"~/{LOCAL_HEIGHTS}", 1)
         self._published: Surroundings | None = None
@@ -130,9 +116,9 @@ class MapPublishers:
             return
         self._published, time_ns = around, round(around.time_s * 1e9)
         if self._grid.get_subscription_count():
-            self._grid.publish(occupancy(around))
+            self._grid.publish(occupancy(around, self._frame))
         if self._heights.get_subscription_count():
-            self._heights.publish(ros2.image_message(time_ns, "base_link", around.ground))
+            self._heights.publish(ros2.image_message(time_ns, self._frame, around.ground))
 
     def close(self) -> None:
         """Stop publishing."""
@@ -140,21 +126,16 @@ class MapPublishers:
             self._node.destroy_publisher(publisher)
 
 
-def occupancy(around: Surroundings) -> Any:
+def occupancy(around: Surroundings, frame: str) -> Any:
     """The map as an OccupancyGrid: 0 ground, 100 an obstacle, -1 unseen."""
     cells = np.where(around.obstacles(), 100, np.where(np.isnan(around.ground), -1, 0))
     cells = cells[::-1, ::-1].astype(np.int8)  # along x from behind, along y from the right
     message = OccupancyGrid()
     message.header.stamp = message.info.map_load_time = ros2.stamp(round(around.time_s * 1e9))
-    message.header.frame_id = ODOMETRY
+    message.header.frame_id = frame
     message.info.resolution = CELL_M
     message.info.width, message.info.height = cells.shape
-    x, y, heading_rad = around.place
-    cos, sin = math.cos(heading_rad), math.sin(heading_rad)
     origin = message.info.origin
-    origin.position.x = x - cos * BEHIND_M + sin * ASIDE_M
-    origin.position.y = y - sin * BEHIND_M - cos * ASIDE_M
-    q = origin.orientation
-    q.x, q.y, q.z, q.w = upright(heading_rad)
+    origin.position.x, origin.position.y, origin.orientation.w = -BEHIND_M, -ASIDE_M, 1.0
     message.data = array("b", cells.T.tobytes())  # a list would be checked item by item
     return message
