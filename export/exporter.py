@@ -16,7 +16,7 @@ from pixelgait.export.bundle_files import add_metadata, make_contract, write_fil
 from pixelgait.export.onnx_graphs import HighLevelGraph, high_level_graph, low_level_graph
 from pixelgait.export.options import ExportConfig, check
 from pixelgait.policies.high_level import Decider, HighLevelNetwork, StraightAhead
-from pixelgait.policies.low_level import LinearGraph, LowLevelGraph
+from pixelgait.policies.low_level import LowLevelGraph, graph_of
 from pixelgait.policies.runs.run import find_run
 from pixelgait.policies.runs.trained import (
     provenance_of,
@@ -53,7 +53,7 @@ def export(config: ExportConfig) -> list[parity.Parity]:
     legs = trained_low_level(low_level_run)
     usual = trained_mount(high_level_run, legs.spec) if high_level_run else legs.spec.camera
     robot = mounted(legs.spec, config.mount(usual))
-    low_level = LinearGraph(replace(legs, spec=robot))
+    low_level = graph_of(replace(legs, spec=robot))
     high_level = high_level_of(config, high_level_run)
     provenance = {
         "low_level": provenance_of(low_level_run),
@@ -115,7 +115,11 @@ def write_bundle(
     content[GOLDEN] = json_bytes(golden)
     hashes = {file: hashlib.sha256(data).hexdigest() for file, data in content.items()}
     tensors = {f: tensors_of(single_thread_session(content[f])) for f in graphs}
-    contract = make_contract(name, low_level.spec, tensors, provenance, hashes)
+    described = low_level.contract
+    legs = gait_legs(low_level.spec, str(described["kind"]))
+    contract = make_contract(
+        name, low_level.spec, tensors, provenance, hashes, legs=legs, described=described
+    )
     write_files(out, {**content, CONTRACT: json_bytes(contract)})
     print(f"wrote the bundle {out}")
     return rows

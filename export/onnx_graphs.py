@@ -19,7 +19,7 @@ from pixelgait.policies.high_level import Decider
 from pixelgait.policies.low_level import LowLevelGraph
 from pixelgait.robot.bundle import DECISION, MEMORY
 from pixelgait.robot.cli.processes import interrupt_later
-from pixelgait.robot.control.low_level import RESULTS, SIGNATURE
+from pixelgait.robot.control.low_level import RESULTS
 
 LEAST_SAVING_BYTES = 1 << 12
 OPSET = 21  # the newest of onnxruntime 1.18, which robots have at least
@@ -64,7 +64,7 @@ def high_level_graph(high_level: Decider) -> onnx.ModelProto:
 
 def low_level_graph(low_level: LowLevelGraph) -> onnx.ModelProto:
     """The low level with its gait generator as ONNX."""
-    inputs = {name: torch.zeros(size) for name, size in SIGNATURE.items()}
+    inputs = {name: torch.zeros(size) for name, size in low_level.signature.items()}
     outputs = list(RESULTS)
     if low_level.state_size:
         inputs["state"] = torch.zeros(low_level.state_size)

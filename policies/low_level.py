@@ -12,15 +12,22 @@ from torch import Tensor, nn
 
 from pixelgait.policies.mirror import tie
 from pixelgait.policies.normaliser import Normaliser
+from pixelgait.robot.control import gait
 from pixelgait.robot.control.gait import joint_map
 from pixelgait.robot.control.low_level import (
-    JOINTS,
-    LOW_LEVEL_WEIGHTS,
+    LOW_LEVEL_CONTRACT,
+    OMNI,
+    OMNI_CONTRACT,
+    OMNI_SIGNATURE,
+    PLANAR,
+    RESIDUAL_SIZE,
     SIGNATURE,
     LinearLowLevel,
     act,
     carried_size,
     features,
+    shape_with,
+    velocity_command,
 )
 from pixelgait.robot.control.observation import imu_vector
 from pixelgait.robot.interface import Reading
@@ -43,7 +50,8 @@ def searched_low_level(
     spec: RobotSpec, weights: Array, normaliser: Normaliser, mirror: bool
 ) -> LinearLowLevel:
     """The low level at the end of a search's weights: normaliser folded in, mirrored if asked."""
-    searched = LinearLowLevel.from_weights(spec, weights[-LOW_LEVEL_WEIGHTS:])
+    size = shape_with(normaliser.mean.size).weights
+    searched = LinearLowLevel.from_weights(spec, weights[-size:])
     low_level = normaliser.fold_into(searched)
     return tie(low_level) if mirror else low_level
 
@@ -51,7 +59,7 @@ def searched_low_level(
 def carried_over(
     weights: Array, normaliser: Normaliser, learned_on: RobotSpec, spec: RobotSpec
 ) -> tuple[Array, Normaliser]:
-    """Weights (399,) of a search and its normaliser for another robot, leg pose for leg pose.
+    """Weights (n,) of a search and its normaliser for another robot, leg pose for leg pose.
 
     Actions are leg poses, equal for all robots; joint angles have zeros and signs of their own.
     With x = T x' + c from the new robot's inputs to the old one's, the old map is
@@ -60,11 +68,40 @@ def carried_over(
     to_old = joint_map(learned_on) @ np.linalg.inv(joint_map(spec))  # maps joint offsets
     old = LinearLowLevel.from_weights(learned_on, weights)
     matrix, mean = old.matrix.copy(), normaliser.mean.copy()
-    deviation = normaliser.deviation[JOINTS]
-    matrix[:, JOINTS] = matrix[:, JOINTS] / deviation @ to_old * deviation
-    offsets = mean[JOINTS] - learned_on.default_pose_rad
-    mean[JOINTS] = spec.default_pose_rad + np.linalg.solve(to_old, offsets)
+    joints = old.shape.joints
+    deviation = normaliser.deviation[joints]
+    matrix[:, joints] = matrix[:, joints] / deviation @ to_old * deviation
+    offsets = mean[joints] - learned_on.default_pose_rad
+    mean[joints] = spec.default_pose_rad + np.linalg.solve(to_old, offsets)
     return np.concatenate([matrix.ravel(), old.bias]), replace(normaliser, mean=mean)
+
+
+# Actions of a climb besides its lift, best of 32 tried on kerbs of 10 cm (A1, MuJoCo, seeds from
+# 9000): feet further back, the rear ones wider, a lower trunk. Leg poses, by leg; height.
+CLIMB = ((0.0, -0.3, 0.0), (0.0, -0.3, 0.0), (-0.2, -0.4, 0.0), (0.2, -0.4, 0.0))
+CLIMB_HEIGHT = -0.3
+
+
+def widened(weights: Array, normaliser: Normaliser, spec: RobotSpec) -> tuple[Array, Normaliser]:
+    """Weights (460,) and normaliser of an omnidirectional low level from a planar one's.
+
+    It keeps its balance as the planar one does at half of its speed. Velocities have no weights:
+    the generator takes strides and turn from them. Climb has those of `CLIMB`.
+    """
+    old = LinearLowLevel.from_weights(spec, weights)
+    matrix, bias = np.zeros((OMNI.outputs, OMNI.inputs)), np.zeros(OMNI.outputs)
+    rows = slice(len(old.bias))
+    matrix[rows, OMNI.command :] = old.matrix[:, PLANAR.command :]
+    bias[rows] = old.bias
+    bias[RESIDUAL_SIZE + gait.STRIDE] = 0.0
+    matrix[:RESIDUAL_SIZE, OMNI.command - 1] = np.ravel(CLIMB)
+    matrix[RESIDUAL_SIZE + gait.HEIGHT, OMNI.command - 1] = CLIMB_HEIGHT
+    mean, squares = (
+        np.concatenate([np.zeros(OMNI.command), values[PLANAR.command :]])
+        for values in (normaliser.mean, normaliser.squares)
+    )
+    own = Normaliser(normaliser.count, mean, squares)
+    return np.concatenate([matrix.ravel(), bias]), own
 
 
 class LowLevelGraph(nn.Module, ABC):
@@ -75,9 +112,12 @@ class LowLevelGraph(nn.Module, ABC):
         self.spec, self._legs_size = spec, carried_size(spec) - 1  # state of soft legs
         self.state_size = self._legs_size + state_size
 
+    signature = SIGNATURE
+    contract = LOW_LEVEL_CONTRACT
+
     @abstractmethod
     def act(self, x: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-        """The action (19,) in [-1, 1] and the next state (m,) from inputs (20,) and state (m,)."""
+        """The action (n,) in [-1, 1] and the next state (m,) from inputs and state (m,)."""
 
     def forward(
         self, latent: Tensor, imu: Tensor, joint_angles: Tensor, phase: Tensor, *state: Tensor
@@ -93,11 +133,15 @@ class LowLevelGraph(nn.Module, ABC):
 
     def inputs(self, latent: Array, reading: Reading, carried: Array) -> dict[str, Array]:
         """Inputs of the graph, by name, from those of the controller's low level."""
-        values = (latent, imu_vector(reading), reading.joint_angles, carried[:1])
-        given = dict(zip(SIGNATURE, values, strict=True))
+        values = (*self.commands(latent), imu_vector(reading), reading.joint_angles, carried[:1])
+        given = dict(zip(self.signature, values, strict=True))
         if self.state_size:
             given["state"] = carried[1:] if carried.size > 1 else np.zeros(self.state_size)
         return given
+
+    def commands(self, latent: Array) -> tuple[Array, ...]:
+        """The first inputs, of a latent command."""
+        return (latent,)
 
     @torch.no_grad()
     def step(self, latent: Array, reading: Reading, carried: Array) -> tuple[Array, Array]:
@@ -121,3 +165,25 @@ class LinearGraph(LowLevelGraph):
     def act(self, x: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
         """See `LowLevelGraph`; without a state."""
         return (self.matrix @ x + self.bias).clamp(-1.0, 1.0), state
+
+
+class OmniGraph(LinearGraph):
+    """An omnidirectional `LinearLowLevel`."""
+
+    signature = OMNI_SIGNATURE
+    contract = OMNI_CONTRACT
+
+    def forward(  # type: ignore[override]
+        self, command: Tensor, climb: Tensor, imu: Tensor, *rest: Tensor
+    ) -> tuple[Tensor, ...]:
+        """See `LowLevelGraph`, from a velocity command (3,) and climb (1,)."""
+        return super().forward(torch.cat([command, climb]), imu, *rest)
+
+    def commands(self, latent: Array) -> tuple[Array, ...]:
+        command = velocity_command(latent)
+        return command[:3], command[3:]
+
+
+def graph_of(low_level: LinearLowLevel) -> LinearGraph:
+    """The graph to export."""
+    return (OmniGraph if low_level.shape is OMNI else LinearGraph)(low_level)

@@ -12,16 +12,16 @@ from functools import cache
 
 import numpy as np
 
-from pixelgait.robot.control import gait
 from pixelgait.robot.control.gait import joint_map
-from pixelgait.robot.control.low_level import INPUT_SIZE, JOINTS, LinearLowLevel
+from pixelgait.robot.control.low_level import PLANAR, LinearLowLevel, LinearShape
 from pixelgait.robot.spec import LEGS, Array, RobotSpec
 
 OPPOSITE = {"L": "R", "R": "L"}
-MIRRORED_LATENT = np.diag((1.0, -1.0))  # speed, yaw rate
+# A command's entries, by their number: speed, yaw rate; or forward, left, yaw rate, climb.
+MIRRORED_COMMAND = {2: np.diag((1.0, -1.0)), 4: np.diag((1.0, -1.0, -1.0, 1.0))}
 MIRRORED_IMU = np.diag((-1.0, 1.0, -1.0, 1.0))  # roll, pitch and their rates
 MIRRORED_CYCLE = -np.eye(2)  # (cos + 1) / 2 and (sin + 1) / 2 become 1 minus themselves
-SIDEWAYS = ("turn_rad", "bank_rad")  # gait parameters that change sign
+SIDEWAYS = ("turn_rad", "bank_rad", "side_m")  # gait parameters that change sign
 
 
 def tie(low_level: LinearLowLevel) -> LinearLowLevel:
@@ -29,8 +29,8 @@ def tie(low_level: LinearLowLevel) -> LinearLowLevel:
 
     With involutions M, N and M m = -m: W' = (W + N W M) / 2, b' = (b + N (b + W m)) / 2.
     """
-    inputs, shift = mirrored_inputs(low_level.spec)
-    outputs = mirrored_outputs()
+    inputs, shift = mirrored_inputs(low_level.spec, low_level.shape)
+    outputs = mirrored_outputs(low_level.shape)
     matrix, bias = low_level.matrix, low_level.bias
     return replace(
         low_level,
@@ -49,20 +49,21 @@ def mirrored_poses() -> Array:
 
 
 @cache
-def mirrored_inputs(spec: RobotSpec) -> tuple[Array, Array]:
-    """M (20, 20) and m (20,): the inputs of the mirrored robot are M x + m."""
+def mirrored_inputs(spec: RobotSpec, shape: LinearShape = PLANAR) -> tuple[Array, Array]:
+    """M (20, 20) and m (20,), or of 22: the inputs of the mirrored robot are M x + m."""
     poses = joint_map(spec) @ mirrored_poses() @ np.linalg.inv(joint_map(spec))
     pose = spec.default_pose_rad
-    shift = np.zeros(INPUT_SIZE)
-    shift[JOINTS] = pose - poses @ pose
-    shift[JOINTS.stop :] = 1.0  # gait cycle
-    return _block_diagonal(MIRRORED_LATENT, MIRRORED_IMU, poses, MIRRORED_CYCLE), shift
+    shift = np.zeros(shape.inputs)
+    shift[shape.joints] = pose - poses @ pose
+    shift[shape.joints.stop :] = 1.0  # gait cycle
+    command = MIRRORED_COMMAND[shape.command]
+    return _block_diagonal(command, MIRRORED_IMU, poses, MIRRORED_CYCLE), shift
 
 
 @cache
-def mirrored_outputs() -> Array:
-    """N (19, 19): the action of the mirrored robot is N y."""
-    signs = [-1.0 if name in SIDEWAYS else 1.0 for name, _, _ in gait.PARAMETERS]
+def mirrored_outputs(shape: LinearShape = PLANAR) -> Array:
+    """N (19, 19), or (20, 20): the action of the mirrored robot is N y."""
+    signs = [-1.0 if name in SIDEWAYS else 1.0 for name, _, _ in shape.parameters]
     return _block_diagonal(mirrored_poses(), np.diag(signs))
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from pixelgait.robot.control.low_level import INPUT_SIZE, LATENT_SIZE, LinearLowLevel
+from pixelgait.robot.control.low_level import PLANAR, LinearLowLevel, LinearShape, shape_with
 from pixelgait.robot.spec import Array
 
 # Least standard deviation to divide by. Early in training most inputs hardly vary; dividing by
@@ -16,18 +16,18 @@ LEAST_DEVIATION = 0.3
 
 @dataclass(frozen=True, slots=True)
 class Normaliser:
-    """Running mean and spread of the low level's inputs; latent commands pass unchanged."""
+    """Running mean and spread of the low level's inputs; commands pass unchanged."""
 
     count: float
-    mean: Array  # (20,)
-    squares: Array  # (20,) summed squared deviations from the mean
+    mean: Array  # (20,), or (22,) of an omnidirectional low level
+    squares: Array  # as many: summed squared deviations from the mean
 
     @classmethod
-    def empty(cls) -> Normaliser:
-        return cls(0.0, np.zeros(INPUT_SIZE), np.zeros(INPUT_SIZE))
+    def empty(cls, shape: LinearShape = PLANAR) -> Normaliser:
+        return cls(0.0, np.zeros(shape.inputs), np.zeros(shape.inputs))
 
     def including(self, samples: Array) -> Normaliser:
-        """A normaliser with further samples (n, 20) (parallel update, Chan et al. 1979)."""
+        """A normaliser with further samples (n, inputs) (parallel update, Chan et al. 1979)."""
         if len(samples) == 0:
             return self
         count = self.count + len(samples)
@@ -38,14 +38,14 @@ class Normaliser:
 
     @property
     def deviation(self) -> Array:
-        """(20,): divisors of the inputs."""
+        """(20,) or (22,): divisors of the inputs."""
         deviation = np.maximum(np.sqrt(self.squares / max(1.0, self.count)), LEAST_DEVIATION)
-        deviation[:LATENT_SIZE] = 1.0
+        deviation[: shape_with(deviation.size).command] = 1.0
         return np.asarray(deviation)
 
     def fold_into(self, low_level: LinearLowLevel) -> LinearLowLevel:
         """The map of raw inputs: W (x - mean) / deviation + b."""
         mean = self.mean.copy()
-        mean[:LATENT_SIZE] = 0.0
+        mean[: low_level.shape.command] = 0.0
         matrix = low_level.matrix / self.deviation
         return replace(low_level, matrix=matrix, bias=low_level.bias - matrix @ mean)

@@ -112,6 +112,11 @@ class Legs:
     least_turning_speed_m_per_s: float = 0.0  # of a walker that does not turn on the spot
     gait: bool = True  # the gait generator of `robot/control/gait.py`, or a third-party policy
 
+    @property
+    def planar(self) -> bool:
+        """Whether it is a gait that obeys speed and turn alone, with shrinking steps."""
+        return self.gait and not any(self.command[1])
+
 
 def spec_contract(spec: RobotSpec) -> dict[str, Any]:
     """The numbers that a policy relies on, as they stand in a bundle's contract."""

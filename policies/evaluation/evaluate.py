@@ -23,6 +23,7 @@ from pixelgait.robot.cli.options import parse
 from pixelgait.robot.cli.processes import die_with_parent
 from pixelgait.robot.cli.provenance import head
 from pixelgait.robot.control.controller import Controller
+from pixelgait.robot.control.low_level import OMNI
 from pixelgait.robot.errors import UserError, run_command
 from pixelgait.robot.files import json_bytes, write_atomic
 from pixelgait.robot.interface import CONTROL_DT_S
@@ -32,7 +33,7 @@ from pixelgait.sim.body.interface import SimulatedBody
 from pixelgait.sim.body.leg_odometry import LegOdometryBody, with_leg_odometry
 from pixelgait.sim.engines.registry import make_body
 from pixelgait.sim.tasks.episode import Episode, run_episode
-from pixelgait.sim.tasks.follow import Follow
+from pixelgait.sim.tasks.follow import Climb, Follow
 from pixelgait.sim.tasks.local_map import SimulatedMap
 from pixelgait.sim.tasks.navigate import navigation_task
 from pixelgait.sim.tasks.task import Task
@@ -133,6 +134,7 @@ def evaluation_key(config: EvalConfig, bundle: Bundle) -> dict[str, Any]:
         "requested_episodes": config.episodes,
         **({"guard": True} if config.guard else {}),
         **({"odometry": config.odometry} if config.odometry != "simulated" else {}),
+        **({"climb": config.climb} if config.task == "climb" else {}),
     }
 
 
@@ -225,9 +227,12 @@ def player(config: EvalConfig) -> tuple[Controller, SimulatedBody, Task]:
     if config.odometry == "legs":
         body = with_leg_odometry(body)
     steps = round(config.seconds / CONTROL_DT_S)
-    if config.task == "follow":
-        follow = Follow(steps)
-        return bundle.controller(follow.command), body, follow
+    if config.task != "forward":
+        omni = bundle.contract["low_level"]["kind"] == OMNI.kind
+        task = Follow(steps, omni=omni)
+        if config.task == "climb":
+            task = Climb(steps, omni=omni, climb=config.climb)
+        return bundle.controller(task.command), body, task
     high_level = make_baseline(config.baseline, bundle.high_level, body)
     return bundle.controller(high_level), body, navigation_task(scene, steps)
 

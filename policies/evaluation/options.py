@@ -42,7 +42,8 @@ class EvalConfig(DisturbanceOptions, SceneOptions, WorkerOptions):
 
     Task forward: how far the robot walks through the scene by its camera; indoors, whether it stops
     at the goal position. Task follow: how well the low level tracks velocity commands that change
-    every second, under pushes (scene flat or rough).
+    every second, under pushes (scene flat or rough). Task climb: whether it walks straight ahead to
+    the scene's goal, at 0.3 to 0.55 m/s (scene kerb, steps, ramps or rough).
 
     A baseline keeps the low level and replaces the images or decisions of the high level. Ctrl-C
     ends the evaluation with the figures of the episodes that are done.
@@ -52,8 +53,10 @@ class EvalConfig(DisturbanceOptions, SceneOptions, WorkerOptions):
 
     bundle: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="BUNDLE|RUN")]
     """Folder of a policy bundle or of a training run, or the name of a shipped bundle."""
-    task: Literal["forward", "follow"] = "forward"
+    task: Literal["forward", "follow", "climb"] = "forward"
     """Task to evaluate: see above."""
+    climb: Annotated[float, Range(0.0, 1.0)] = 1.0
+    """Climb command of task climb, for an omnidirectional low level."""
     baseline: Baseline | None = None
     """Instead of the policy: blind (a grey image), freeze-image (the first image of the episode),
     no-goal (the goal is always straight ahead), forgetful (no memory), straight (turn to the goal
@@ -97,13 +100,17 @@ class EvalConfig(DisturbanceOptions, SceneOptions, WorkerOptions):
                 f"{episodes} episodes from --seed {self.seed} on: the last is {LARGEST_SEED}"
             )
         require_time(self.make_faults(), self.seconds)
-        if self.task == "follow":
-            self._check_appearance("--task follow")
+        if self.task != "forward":
+            self._check_appearance(f"--task {self.task}")
         elif self.baseline in (*BLIND_BASELINES, "blind"):
             self._check_appearance(f"--baseline {self.baseline}")
         open_ground = self.scene in (FlatGround.name, Rough.name) and self.baseline is None
         if self.task == "follow" and not open_ground:
             raise UserError("--task follow needs --scene flat or rough, and no --baseline")
+        if self.task == "climb" and (self.baseline or _is_endless(self.make_scene())):
+            raise UserError("--task climb needs a --scene with a goal line, and no --baseline")
+        if self.task != "climb" and self.climb != EvalConfig.climb:
+            raise UserError("--climb has no effect without --task climb")
         check_film(self.video)
         if self.video is None and self.video_episodes != 1:
             raise UserError("--video-episodes has no effect without --video")
@@ -132,7 +139,7 @@ class EvalConfig(DisturbanceOptions, SceneOptions, WorkerOptions):
             raise UserError(
                 f"--baseline bug: scene '{self.scene}' has no goal position, as rooms has"
             )
-        if self.task == "follow" or self.baseline in BLIND_BASELINES:
+        if self.task != "forward" or self.baseline in BLIND_BASELINES:
             return
         if self.baseline == "no-goal" and not {"goal", "ahead"} & set(bundle.takes):
             raise UserError("--baseline no-goal: this policy has no goal input")
@@ -157,7 +164,7 @@ class EvalConfig(DisturbanceOptions, SceneOptions, WorkerOptions):
             return f"note: scene '{self.scene}' has no goal_m, so there is no success rate"
         if self.appearance in ("train", "test") and bundle.image_shape[2] == CHANNELS["depth"]:
             return "note: --appearance has no effect: this policy sees depth only"
-        sees = self.task != "follow" and self.baseline not in (*BLIND_BASELINES, "no-goal")
+        sees = self.task == "forward" and self.baseline not in (*BLIND_BASELINES, "no-goal")
         if not sees or "goal" not in bundle.takes or self.make_scene().has_goal_position:
             return None
         return f"note: this policy has a goal input, but scene '{self.scene}' has no goal position"

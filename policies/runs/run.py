@@ -20,7 +20,7 @@ from pixelgait.policies.runs.curve_picture import PICTURE
 from pixelgait.robot.bundle import CONTRACT, FILES, SHIPPED
 from pixelgait.robot.cli.processes import interrupt_later
 from pixelgait.robot.cli.provenance import git_state, version
-from pixelgait.robot.control.low_level import INPUT_SIZE
+from pixelgait.robot.control.low_level import OMNI, PLANAR
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import (
     LOCK,
@@ -68,8 +68,9 @@ class Checkpoint:
             if not np.isfinite(values).all():
                 raise ValueError(f"its {name} are not finite numbers")
         for values in (self.normaliser.mean, self.normaliser.squares):
-            if values.shape != (INPUT_SIZE,) or not np.isfinite(values).all():
-                raise ValueError(f"its normaliser is not of {INPUT_SIZE} finite inputs")
+            fits = values.shape in ((PLANAR.inputs,), (OMNI.inputs,))
+            if not fits or not np.isfinite(values).all():
+                raise ValueError(f"its normaliser is not of {PLANAR.inputs} finite inputs")
         if self.iteration < 0 or not all("iteration" in row for row in self.curve):
             raise ValueError(f"its curve is not one of {self.iteration} iterations")
 

@@ -16,7 +16,7 @@ from pixelgait.policies.high_level import (
 )
 from pixelgait.policies.low_level import searched_low_level
 from pixelgait.policies.runs.run import CONFIG, GIT, SCENES, Run, load_checkpoint, robot_of
-from pixelgait.robot.control.low_level import LOW_LEVEL_WEIGHTS, LinearLowLevel
+from pixelgait.robot.control.low_level import LOW_LEVEL_WEIGHTS, LinearLowLevel, shape_with
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import read_json
 from pixelgait.robot.spec import CameraMount, RobotSpec
@@ -38,9 +38,9 @@ def trained_low_level(folder: Path) -> LinearLowLevel:
     if (task := _task(folder)) in ("imitate", "course"):
         raise UserError(f"{folder}: a run of task {task}, which trains no low level")
     best = load_checkpoint(folder / "best.npz")
-    size = best.weights.size
-    if size < LOW_LEVEL_WEIGHTS or (task != "joint" and size > LOW_LEVEL_WEIGHTS):
-        raise UserError(f"{folder}: {size} weights, a low level has {LOW_LEVEL_WEIGHTS}")
+    size, needed = best.weights.size, shape_with(best.normaliser.mean.size).weights
+    if size < needed or (task != "joint" and size > needed):
+        raise UserError(f"{folder}: {size} weights, a low level has {needed}")
     mirror = bool(Run(folder).config.get("mirror"))
     return searched_low_level(robot_of(folder), best.weights, best.normaliser, mirror)
 

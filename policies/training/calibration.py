@@ -1,12 +1,14 @@
 """Speed calibration of a low level: the robot walks at the commanded speed.
 
 Two of the 399 weights map a speed command to a stride: the latent's and the bias. Evolution gets
-near them; here they are computed from the trained robot's measured speeds. Run as
+near them; here they are computed from the trained robot's measured speeds. An omnidirectional low
+level has four such among its 460: forward, left, yaw rate, and the stride's bias. Run as
 `python -m pixelgait.policies.training.calibration RUN`, after `pixelgait-train follow`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
@@ -19,13 +21,21 @@ from pixelgait.policies.runs.run import Checkpoint, Run, find_run, robot_of
 from pixelgait.policies.runs.trained import body_of, trained_low_level
 from pixelgait.robot.bundle import SHIPPED
 from pixelgait.robot.cli.options import parse
-from pixelgait.robot.control.controller import MAX_SPEED_M_PER_S, Controller, Decision, latent_for
-from pixelgait.robot.control.gait import STRIDE
+from pixelgait.robot.control import gait
+from pixelgait.robot.control.controller import (
+    MAX_SPEED_M_PER_S,
+    Controller,
+    Decision,
+    latent_for,
+)
+from pixelgait.robot.control.gait import SIDE, STRIDE, TURN
 from pixelgait.robot.control.low_level import (
     LOW_LEVEL_WEIGHTS,
+    OMNI,
     RESIDUAL_SIZE,
     LinearLowLevel,
     felt,
+    velocity_command,
 )
 from pixelgait.robot.errors import UserError, run_command
 from pixelgait.robot.files import locked
@@ -42,6 +52,13 @@ SECONDS = 4.0
 SPEEDS = (MAX_SPEED_M_PER_S / 3.0, MAX_SPEED_M_PER_S)
 ROW = RESIDUAL_SIZE + STRIDE  # row of the weights that gives the stride
 LONGEST = 1.0  # largest stride action: the low level's outputs are clipped to it
+# Velocity commands along one axis each, on which an omnidirectional low level is calibrated.
+ALONG = (
+    ((-0.5, 0.0, 0.0), (-0.2, 0.0, 0.0), (0.2, 0.0, 0.0), (0.6, 0.0, 0.0), (1.0, 0.0, 0.0)),
+    ((0.0, 0.2, 0.0), (0.0, 0.4, 0.0)),
+    ((0.0, 0.0, 0.5), (0.0, 0.0, 1.0)),
+)
+GAIT_OF_AXIS = (STRIDE, SIDE, TURN)  # the parameter that moves it so
 LEAST_GAIN = 0.2  # least share of the speed difference that a secant is based on; assumption
 
 
@@ -49,10 +66,26 @@ LEAST_GAIN = 0.2  # least share of the speed difference that a secant is based o
 class CalibrateConfig:
     """Calibrate the best low level of a run, in place, on an ideal robot in the run's simulator.
 
-    The robot then reaches a third of the highest speed and all of it, in a mixture on average."""
+    The robot then reaches a third of the highest speed and all of it, in a mixture on average; an
+    omnidirectional one follows forward, sideways and yaw-rate commands with the least error."""
 
     run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
     """Run folder of a low level."""
+
+
+class Recorder:
+    """A low level that records the commands that it gets, and its actions."""
+
+    def __init__(self, low_level: LinearLowLevel) -> None:
+        self.low_level = low_level
+        self.commands: list[Array] = []  # (4,) each
+        self.actions: list[Array] = []  # (20,) each
+
+    def __call__(self, latent: Array, reading: Reading, carried: Array) -> tuple[Array, Array]:
+        command = velocity_command(latent)
+        self.commands.append(command)
+        self.actions.append(self.low_level.action(felt(command, reading, carried[:1])))
+        return self.low_level(latent, reading, carried)
 
 
 class StrideRecorder:
@@ -94,9 +127,11 @@ def calibrate_run(config: CalibrateConfig) -> None:
         spec = robot_of(folder)
         bodies = [make_body(name, spec, FlatGround()) for name in simulators(body_of(folder))]
         try:
+            turn = _round if best.weights.size != OMNI.weights else _omni_round
             for _ in range(ROUNDS):
-                best = _round(best, mirror, bodies)
-            _reached(best, mirror, bodies)
+                best = turn(best, mirror, bodies)
+            if turn is _round:
+                _reached(best, mirror, bodies)
         finally:
             for body in bodies:
                 body.close()
@@ -139,6 +174,55 @@ def _reached(
     (slow, _), (fast, _) = reached
     print(f"asked {SPEEDS[0]:.2f}, {SPEEDS[1]:.2f} m/s, reached {slow:.3f}, {fast:.3f} m/s")
     return reached
+
+
+def _omni_round(checkpoint: Checkpoint, mirror: bool, bodies: list[SimulatedBody]) -> Checkpoint:
+    """The checkpoint with corrected strides, sideways strides and turns.
+
+    A robot moves by 2 f / duty times its stride. What is missing is asked for in addition, as an
+    affine function of the command along each axis; sideways and turns without a constant.
+    """
+    low_level = searched_low_level(
+        bodies[0].spec, checkpoint.weights, checkpoint.normaliser, mirror
+    )
+    weights = checkpoint.weights.copy()
+    part = LinearLowLevel.from_weights(bodies[0].spec, weights)  # views
+    for axis, commands in enumerate(ALONG):
+        row = RESIDUAL_SIZE + GAIT_OF_AXIS[axis]
+        asked = np.array([command[axis] for command in commands])
+        measured = np.array(
+            [np.mean([_missing(low_level, b, c, axis) for b in bodies], 0) for c in commands]
+        )
+        print(f"asked {asked.tolist()}, missing {measured[:, 0].round(3).tolist()}")
+        basis = np.stack([asked, np.ones_like(asked)], 1)[:, : 2 if axis == 0 else 1]
+        change = np.linalg.lstsq(basis, measured[:, 1], rcond=None)[0]
+        part.matrix[row, axis] += change[0]
+        part.bias[row] += change[1:].sum()
+    return replace(checkpoint, weights=weights)
+
+
+def _missing(
+    low_level: LinearLowLevel, body: SimulatedBody, command: Sequence[float], axis: int
+) -> tuple[float, float]:
+    """Velocity missing along an axis at a command, and the action that would make it."""
+    recorder = Recorder(low_level)
+    controller = Controller(lambda *_: Decision(np.zeros(2), 1), recorder, Supervisor(body.spec))
+    forward, left, yaw_rate = command
+    walked = walk(controller, body, forward, yaw_rate, SECONDS, left, omni=True)
+    if walked.fell:
+        raise UserError(f"the robot fell at {forward}, {left} m/s, {yaw_rate} rad/s")
+    last = round(SECONDS / CONTROL_DT_S)
+    low, high = gait.OMNI_LOW, gait.OMNI_HIGH
+    action = np.mean(recorder.actions[-last:], 0)[RESIDUAL_SIZE:]
+    parameters = low + (action + 1.0) / 2.0 * (high - low)
+    half_s = 0.5 * parameters[gait.DUTY] / parameters[gait.FREQUENCY]
+    turns = np.mean([each[2] for each in recorder.commands[-last:]])
+    missing = (
+        forward - walked.speed,
+        left - walked.left,
+        float(turns) - yaw_rate,  # which the heading hold adds
+    )[axis]
+    return missing, half_s * missing / float(high[GAIT_OF_AXIS[axis]])
 
 
 def _measure(low_level: LinearLowLevel, body: SimulatedBody, speed: float) -> tuple[float, float]:

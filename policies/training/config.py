@@ -299,14 +299,26 @@ class FollowConfig(LowLevelConfig):
     task = "follow"
 
     reward: FollowReward = field(default_factory=FollowReward)
+    omni: bool = False
+    """Follow forward, sideways and yaw-rate commands and, in every third episode, climb a kerb: 460
+    weights. --start may then be a low level of 399."""
+    difficulty: Annotated[float, Range(0.0, 1.0)] = 1.0
+    """Height of the kerbs over 10 cm, with --omni."""
+    curriculum: Annotated[int, Range(0, 10**9)] = 0
+    """Iterations over which that height rises from 0, with --omni."""
 
     def check(self) -> None:
         super().check()
+        if not self.omni and (self.curriculum or self.difficulty != FollowConfig.difficulty):
+            raise UserError("--difficulty and --curriculum have no effect without --omni")
         if self.target_m:
             raise UserError("--target-m has no effect on task follow: there is no goal")
 
     def plan(self) -> Plan:
-        return replace(super().plan(), reward=self.reward)
+        plan = replace(super().plan(), reward=self.reward)
+        if not self.omni:
+            return plan
+        return replace(plan, omni=True, difficulty=self.difficulty, curriculum=self.curriculum)
 
 
 @dataclass(frozen=True, kw_only=True)

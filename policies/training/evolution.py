@@ -20,7 +20,7 @@ from pixelgait.policies.training.rollouts import (
     evaluate,
     summary,
 )
-from pixelgait.robot.control.low_level import LATENT_SIZE, LOW_LEVEL_WEIGHTS, LinearLowLevel
+from pixelgait.robot.control.low_level import LinearLowLevel
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.spec import Array
 from pixelgait.sim.workers.process_pool import Pool
@@ -29,6 +29,9 @@ from pixelgait.sim.world.seeds import TRAINING
 # ARS explores all weights alike. The gait depends on the biases and on the latent's columns: they
 # are explored this much further, which shortens learning to walk from minutes to seconds.
 GAIT_SCALE = 4.0
+# The column of climb is explored this much further again: it acts in every third episode, and what
+# climbs a kerb is far from what walks.
+CLIMB, CLIMB_SCALE = 3, 3.0
 # Both levels at once (joint): the low level's weights act in every control step. They bear an
 # eighth of the noise (0.02 against 0.15) that the high level's need to learn anything.
 JOINT_SCALE = 0.13
@@ -87,8 +90,8 @@ class Evolution:
     def histograms(self) -> dict[str, Array]:
         """Latents and durations of all decisions since the last call."""
         decisions, self._decisions = np.concatenate(self._decisions), []
-        names = ("latent_speed", "latent_turn", "duration_steps") if len(decisions) else ()
-        return {f"decisions/{name}": decisions[:, i] for i, name in enumerate(names)}
+        names = {"latent_speed": 0, "latent_turn": 1, "duration_steps": -1}
+        return {f"decisions/{n}": decisions[:, i] for n, i in names.items() if len(decisions)}
 
     def _evaluate(
         self, candidates: Array, iteration: int, progress: Progress
@@ -265,9 +268,11 @@ def exploration_scale(plan: Plan, size: int) -> Array:
     """How far each weight is explored, relative to the others, (size,)."""
     scale = np.ones(size)
     if plan.low_level_weights:
-        part = scale[-LOW_LEVEL_WEIGHTS:]
+        part = scale[-plan.low_level_weights :]
         low_level = LinearLowLevel.from_weights(plan.spec, part)  # views of scale
-        low_level.matrix[:, :LATENT_SIZE] = GAIT_SCALE
+        low_level.matrix[:, : plan.shape.command] = GAIT_SCALE
+        if plan.omni:
+            low_level.matrix[:, CLIMB] *= CLIMB_SCALE
         low_level.bias[:] = GAIT_SCALE
         part *= JOINT_SCALE if plan.sees else 1.0
     return scale

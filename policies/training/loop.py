@@ -13,7 +13,7 @@ import numpy as np
 from tqdm import tqdm
 
 from pixelgait.policies.high_level import flat_weights, make_high_level
-from pixelgait.policies.low_level import carried_over
+from pixelgait.policies.low_level import carried_over, widened
 from pixelgait.policies.normaliser import Normaliser
 from pixelgait.policies.runs.board import open_board
 from pixelgait.policies.runs.curve_picture import PICTURE, draw_curve
@@ -47,6 +47,7 @@ from pixelgait.policies.training.fitting import find_device
 from pixelgait.policies.training.plan import Plan
 from pixelgait.policies.training.rollouts import Figures, Progress, Validation, start_worker
 from pixelgait.robot.cli.processes import announced_interrupt, interrupt_later
+from pixelgait.robot.control.low_level import PLANAR
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import locked, require_writable, write_atomic
 from pixelgait.robot.spec import Array, moved_robot
@@ -156,7 +157,7 @@ def first_checkpoint(config: TrainConfig, plan: Plan) -> Checkpoint:
     Raises:
         UserError: if those runs are damaged, or have trained something else.
     """
-    normaliser = Normaliser.empty()
+    normaliser = Normaliser.empty(plan.shape)
     if isinstance(config, ImitateConfig):
         students = first_students(config.architecture(), config.dagger, config.seed)
         if config.start is not None:
@@ -170,11 +171,15 @@ def first_checkpoint(config: TrainConfig, plan: Plan) -> Checkpoint:
     low = np.zeros(plan.low_level_weights)
     if config.start is not None:
         file = start_of(config.start, config.level)
-        start = load_start(file, (high if plan.sees else low).size, config)
         if plan.sees:
+            start = load_start(file, high.size, config)
             high, normaliser = start.weights, start.normaliser
         else:
+            planar = plan.omni and load_checkpoint(file).weights.size == PLANAR.weights
+            start = load_start(file, PLANAR.weights if planar else low.size, config)
             low, normaliser = for_robot(file, start, plan)
+            if planar:
+                low, normaliser = widened(low, normaliser, plan.spec)
     if isinstance(config, JointConfig) and config.low_level is not None:
         file = find_run(config.low_level, LOW_LEVEL) / BEST
         low, normaliser = for_robot(file, load_start(file, low.size, config), plan)

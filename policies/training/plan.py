@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import numpy as np
 
 from pixelgait.robot.cli.options import Count, Range
-from pixelgait.robot.control.low_level import LOW_LEVEL_WEIGHTS
+from pixelgait.robot.control.low_level import OMNI, PLANAR, LinearShape
 from pixelgait.robot.control.observation import COLOURS
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.spec import A1, Array, CameraMount, RobotSpec, find_robot, mounted, moved_robot
@@ -29,6 +29,7 @@ TaskName = Literal["walk", "follow", "imitate", "course", "joint"]
 BodyName = Literal["pybullet", "mujoco", "mixture"]
 DeviceName = Literal["auto", "cpu", "cuda"]
 DIFFICULTY_STEP = 0.1  # workers keep one course per difficulty
+CLIMB_EVERY = 3  # of the episodes of an omnidirectional low level, one is over a kerb
 TRIAL_COURSES = 256  # courses on which students compete in a round, shared among them
 
 
@@ -137,6 +138,7 @@ class Plan:
     low_level: tuple[Array, Array] | None = None  # frozen matrix and bias, of task course
     randomisation: Randomisation | None = None
     reward: FollowReward = field(default_factory=FollowReward)  # of task follow
+    omni: bool = False  # task follow: an omnidirectional low level, which also climbs kerbs
     mirror: bool = False  # a left-right symmetric low level
     faults: tuple[Fault, ...] = ()
     device: str = "cpu"  # torch's name of the device that fits students
@@ -171,7 +173,16 @@ class Plan:
     @property
     def low_level_weights(self) -> int:
         """How many of the trained weights are the low level's, which come last."""
-        return 0 if self.task in ("imitate", "course") else LOW_LEVEL_WEIGHTS
+        return 0 if self.task in ("imitate", "course") else self.shape.weights
+
+    @property
+    def shape(self) -> LinearShape:
+        """Shape of the low level."""
+        return OMNI if self.omni else PLANAR
+
+    def climbs(self, seed: int) -> bool:
+        """Whether a seed's episode leads over a kerb."""
+        return self.omni and seed % CLIMB_EVERY == 1
 
     def difficulty_in(self, iteration: int) -> float:
         """Difficulty of an iteration's courses; the curriculum raises it in steps."""

@@ -35,8 +35,9 @@ from pixelgait.sim.engines.kinematic_body import KinematicBody
 from pixelgait.sim.engines.registry import make_body
 from pixelgait.sim.scenes.flat import FlatGround
 from pixelgait.sim.scenes.registry import make_scene
+from pixelgait.sim.scenes.uneven_ground import Kerb
 from pixelgait.sim.tasks.episode import Episode, run_episode
-from pixelgait.sim.tasks.follow import Follow
+from pixelgait.sim.tasks.follow import Climb, Follow
 from pixelgait.sim.tasks.gliding import Glide, HighLevels, Look, glide_episodes
 from pixelgait.sim.tasks.navigate import AHEAD, navigation_task
 from pixelgait.sim.tasks.task import Task
@@ -74,7 +75,8 @@ class RolloutWorker:
     def __init__(self, plan: Plan) -> None:
         torch.set_num_threads(1)
         self.plan, self.spec = plan, plan.spec
-        self.task: Task = Follow(plan.steps, plan.reward)
+        self.task: Task = Follow(plan.steps, plan.reward, plan.omni)
+        self.climb = Climb(plan.steps, plan.reward, plan.omni)  # of the episodes over a kerb
         if plan.task != "follow":
             scene = self._scene(plan.difficulty) if plan.sees else FlatGround()
             self.task = navigation_task(scene, plan.steps, plan.contact_cost)
@@ -83,14 +85,14 @@ class RolloutWorker:
         self.camera = camera_for(self.spec.camera, high.image_shape) if high else None
         self._bodies: dict[tuple[str, float], SimulatedBody] = {}
         self._gliders: dict[float, list[KinematicBody]] = {}
-        self._batches: dict[int, MuJoCoBatch] = {}  # by number of robots
+        self._batches: dict[tuple[int, float], MuJoCoBatch] = {}  # robots, height of the kerb
 
     def body(self, difficulty: float, seed: int) -> SimulatedBody:
         """The robot in the scene of a difficulty, in the simulator of a seed; made once."""
         plan, simulator = self.plan, self.plan.simulator(seed)
-        key = simulator, difficulty if plan.sees else 0.0
+        key = simulator, difficulty if plan.sees or plan.climbs(seed) else -1.0
         if key not in self._bodies:
-            scene = self._scene(difficulty) if plan.sees else FlatGround()
+            scene = self._scene(difficulty) if plan.sees else self._open_ground(key[1])
             self._bodies[key] = make_body(
                 simulator,
                 self.spec,
@@ -113,13 +115,17 @@ class RolloutWorker:
         plan = self.plan
         return make_scene(plan.scene, difficulty, plan.appearance)
 
+    def _open_ground(self, difficulty: float) -> Scene:
+        """Flat ground, or with a kerb where there is a difficulty from 0."""
+        return FlatGround() if difficulty < 0.0 else Kerb(difficulty)
+
     def run(self, job: Job) -> list[Episode]:
         """One episode per seed."""
         return self.run_all([job])[0]
 
     def run_all(self, jobs: Sequence[Job]) -> list[list[Episode]]:
         """Episodes of many candidates; all last as long as those of the first."""
-        self.task.steps = jobs[0].steps
+        self.task.steps = self.climb.steps = jobs[0].steps
         if self.plan.batched:
             return self._run_at_once(jobs)
         return [self._glide(job) if self.plan.glides else self._run_alone(job) for job in jobs]
@@ -131,24 +137,35 @@ class RolloutWorker:
         from pixelgait.sim.batched.tasks import batch_of, run_batch
 
         candidates = [self._policy(job.weights, job.normaliser)[1] for job in jobs]
-        rows = [(i, seed) for i, job in enumerate(jobs) for seed in job.seeds]
-        seeds = [seed for _, seed in rows]
-        if len(rows) not in self._batches:
-            self._batches[len(rows)] = MuJoCoBatch(self.spec, len(rows))
-        low_levels = stacked([candidates[i] for i, _ in rows])
-        ran = run_batch(low_levels, self._batches[len(rows)], batch_of(self.task, seeds), seeds)
-        episodes: list[list[Episode]] = [[] for _ in jobs]
-        for (i, seed), episode in zip(rows, ran, strict=True):
-            episodes[i] += [episode] if episode else self._run_alone(replace(jobs[i], seeds=[seed]))
-        return episodes
+        pairs = [(i, seed) for i, job in enumerate(jobs) for seed in job.seeds]
+        found: dict[tuple[int, int], Episode] = {}
+        for climbs in (False, True):
+            rows = [pair for pair in pairs if self.plan.climbs(pair[1]) == climbs]
+            if not rows:
+                continue
+            key = len(rows), jobs[0].difficulty if climbs else -1.0
+            if key not in self._batches:
+                self._batches[key] = MuJoCoBatch(self.spec, key[0], self._open_ground(key[1]))
+            seeds = [seed for _, seed in rows]
+            low_levels = stacked([candidates[i] for i, _ in rows])
+            task = batch_of(self.climb if climbs else self.task, seeds)
+            ran = run_batch(low_levels, self._batches[key], task, seeds)
+            for (i, seed), episode in zip(rows, ran, strict=True):
+                alone = replace(jobs[i], seeds=[seed])
+                found[i, seed] = episode or self._run_alone(alone)[0]
+        return [[found[i, seed] for seed in job.seeds] for i, job in enumerate(jobs)]
 
     def _run_alone(self, job: Job) -> list[Episode]:
         """One robot after the other."""
         controller = self.controller(job.weights, job.normaliser)
-        return [
-            run_episode(controller, self.body(job.difficulty, seed), self.task, seed)
-            for seed in job.seeds
-        ]
+        return [self._episode(controller, job.difficulty, seed) for seed in job.seeds]
+
+    def _episode(self, controller: Controller, difficulty: float, seed: int) -> Episode:
+        task = self.task
+        if self.plan.omni:
+            task = self.climb if self.plan.climbs(seed) else self.task
+            controller.high_level = task.command  # type: ignore[attr-defined]
+        return run_episode(controller, self.body(difficulty, seed), task, seed)
 
     def controller(self, weights: Array, normaliser: Normaliser) -> Controller:
         """The controller of a robot with legs: both levels and the supervisor."""

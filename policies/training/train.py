@@ -130,7 +130,7 @@ def run_and_report(config: TrainConfig) -> None:
             where += ["--device", config.device]
         again = shlex.join([PROGRAM, "--out", str(config.out), "--resume", *where])
         raise KeyboardInterrupt(f"{again} continues") from None
-    if isinstance(config, (WalkConfig, FollowConfig)):
+    if isinstance(config, WalkConfig) or (isinstance(config, FollowConfig) and not config.omni):
         print(straight_ahead(run))
     if config.video is not None:
         film(config.out, config.video)

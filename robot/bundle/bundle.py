@@ -28,7 +28,7 @@ from pixelgait.robot.control.controller import (
     gait_legs,
 )
 from pixelgait.robot.control.gait import standing_targets
-from pixelgait.robot.control.low_level import LATENT_SIZE, LOW_LEVEL_CONTRACT
+from pixelgait.robot.control.low_level import CONTRACTS, LATENT_SIZE
 from pixelgait.robot.control.observation import IMU, NO_GOAL, camera_contract
 from pixelgait.robot.control.velocity import Response, VelocityController
 from pixelgait.robot.errors import UserError
@@ -465,13 +465,13 @@ def legs_in(contract: dict[str, Any], spec: RobotSpec) -> Legs:
     """
     low_level, numbers = contract["low_level"], contract["legs"]
     command = tuple(_range(low_level["command"], axis) for axis in AXES)
-    if (kind := low_level["kind"]) == LOW_LEVEL_CONTRACT["kind"]:
-        _check_values(low_level, LOW_LEVEL_CONTRACT, "low_level.")
-        legs = replace(gait_legs(spec), command=command)
+    if (kind := low_level["kind"]) in CONTRACTS:
+        _check_values(low_level, CONTRACTS[kind], "low_level.")
+        legs = replace(gait_legs(spec, kind), command=command)
         _check_values(numbers, legs_contract(legs, numbers["stand_height_m"]), "legs.")
         return legs
     if kind != WALKER:
-        raise UserError(f"low_level.kind is {kind}, expected gait or {WALKER}")
+        raise UserError(f"low_level.kind is {kind}, expected {', '.join(CONTRACTS)} or {WALKER}")
     lower, upper = spec.joint_lower_rad, spec.joint_upper_rad
     least = low_level["least_turning_speed_m_per_s"]
     if not 0.0 <= least <= max(command[0][1], 0.0):

@@ -21,6 +21,7 @@ TURNS_RAD_PER_S = 0.1  # a slower turn needs no forward speed; assumption
 FEEDS: Mapping[str, tuple[int, Feed]] = {
     "latent": (LATENT_SIZE, lambda latent, *_: latent[:LATENT_SIZE]),
     "command": (len(AXES), lambda latent, _, legs: obeyed(legs, latent)),
+    "climb": (1, lambda latent, *_: latent[3:4] if latent.size > len(AXES) else np.zeros(1)),
     "imu": (4, lambda _, reading, __: imu_vector(reading)),
     "angular_velocity": (3, lambda _, reading, __: reading.angular_velocity),
     "gravity": (3, lambda _, reading, __: gravity(reading.orientation.tolist())),
@@ -33,7 +34,12 @@ CARRIED = {"phase": "next_phase", "state": "next_state"}
 
 
 def obeyed(legs: Legs, latent: Array) -> Array:
-    """The velocity (3,) that a walker is commanded: within its ranges, fast enough to turn."""
+    """The velocity (3,) that a walker is commanded: within its ranges, fast enough to turn.
+
+    A gait's turn may exceed its range, by what the heading hold adds.
+    """
+    if legs.gait:
+        return velocity(latent)
     least, most = np.array(legs.command).T
     command: Array = np.clip(velocity(latent), least, most)
     if abs(command[2]) > TURNS_RAD_PER_S and command[0] >= 0.0:

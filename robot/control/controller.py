@@ -13,7 +13,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from pixelgait.robot.control.low_level import LATENT_SIZE
+from pixelgait.robot.control.low_level import (
+    COMMAND,
+    LATENT_SIZE,
+    LATENT_SPEED_M_PER_S,
+    PLANAR,
+)
 from pixelgait.robot.control.observation import NO_GOAL, goal_vector, policy_image
 from pixelgait.robot.interface import CONTROL_DT_S, Image, JointCommand, Reading
 from pixelgait.robot.rotation import heading, is_unit, wrap_angle
@@ -25,12 +30,12 @@ from pixelgait.robot.safety.supervisor import (
     SensorTimeouts,
     Supervisor,
 )
-from pixelgait.robot.spec import Array, Legs, Ranges, RobotSpec
+from pixelgait.robot.spec import AXES, Array, Legs, Ranges, RobotSpec
 
 # A latent command is a velocity command: (-1..1, -1..1) are speed 0..max and yaw rate -max..max. A
-# third value, if any, is the speed to the left as a share of the highest speed. Values beyond -1..1
-# are for walkers whose contract has larger ranges.
-MAX_SPEED_M_PER_S = 0.6
+# third value, if any, is the speed to the left as a share of the highest speed, a fourth the climb.
+# Values beyond -1..1 are for low levels whose contract has larger ranges.
+MAX_SPEED_M_PER_S = LATENT_SPEED_M_PER_S
 MAX_YAW_RATE_RAD_PER_S = 1.0
 # What the gait obeys, by `spec.AXES`.
 GAIT_COMMAND: Ranges = (
@@ -65,10 +70,11 @@ HIGH_LEVEL_CONTRACT = {
 }
 
 
-def gait_legs(spec: RobotSpec) -> Legs:
-    """The legs of a robot that walks by the gait generator: gains and pose are its own."""
+def gait_legs(spec: RobotSpec, kind: str = PLANAR.kind) -> Legs:
+    """The legs of a robot that walks by a gait generator: gains and pose are its own."""
     gains = spec.kp_nm_per_rad, spec.kd_nms_per_rad
-    return Legs(*gains, spec.default_pose_rad, GAIT_COMMAND)
+    omni = tuple((low, high) for _, low, high in COMMAND[: len(AXES)])
+    return Legs(*gains, spec.default_pose_rad, GAIT_COMMAND if kind == PLANAR.kind else omni)
 
 
 def commanded(latent: Array) -> tuple[float, float]:
@@ -109,7 +115,9 @@ def slower(latent: Array) -> Array:
     """The next latent command when slowing to a stand, from full speed within `SLOW_S`."""
     (speed, yaw_rate), share = commanded(latent), CONTROL_DT_S / SLOW_S
     turn = max(0.0, abs(yaw_rate) - share * MAX_YAW_RATE_RAD_PER_S)
-    slowed = latent_for(max(0.0, speed - share * MAX_SPEED_M_PER_S), math.copysign(turn, yaw_rate))
+    ahead = math.copysign(max(0.0, abs(speed) - share * MAX_SPEED_M_PER_S), speed)
+    turn = math.copysign(turn, yaw_rate)
+    slowed = 2.0 * ahead / MAX_SPEED_M_PER_S - 1.0, turn / MAX_YAW_RATE_RAD_PER_S
     aside = latent[LATENT_SIZE:]
     return np.concatenate((slowed, np.sign(aside) * np.maximum(0.0, np.abs(aside) - share)))
 
@@ -148,7 +156,7 @@ class HeadingHold:
         """The corrected latent command; its yaw rate may exceed the range by half."""
         before, self._heading = self._heading, heading(orientation.tolist())
         speed, yaw_rate = commanded(latent)
-        stands = speed == 0.0 and yaw_rate == 0.0 and not latent[LATENT_SIZE:].any()
+        stands = speed == 0.0 and yaw_rate == 0.0 and not latent[LATENT_SIZE : len(AXES)].any()
         if before is None or stands:  # a standing robot does not turn
             self.error_rad = self._yaw_rate = 0.0
             return latent

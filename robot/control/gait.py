@@ -28,6 +28,12 @@ positive extension lengthen the leg, whatever a URDF's axes are. The share r = 1
 equal length, keeps the hip-to-foot line at angle S from its default, so swing turns the leg and
 extension only changes its length; for unequal links r makes that true near the default pose.
 
+**Every direction.** An omnidirectional generator has a sideways stride as well, and knows its
+velocity command: strides and turn are those of the command, v duty / (2 f), to which a policy adds.
+`climb` adds lift. The foot would swing on a circle about the abduction's axis, which lies beside
+it: one side rises, the other sinks, and the robot hardly moves. An extension of `level_map` times
+the abduction keeps the foot at its height; with it the A1 walks sideways at up to 0.9 m/s.
+
 **Load compensation.** Legs of low joint stiffness give way under their load, a Go2's by 6 cm in a
 trot, and the feet no longer follow the generator. If `RobotSpec.carried_kg` is set, the targets of
 a leg in stance are offset by the torque that bears its share of the weight (J^T F, F vertical at
@@ -53,6 +59,7 @@ from typing import Any
 
 import numpy as np
 
+from pixelgait.robot.estimation.kinematics import LegKinematics
 from pixelgait.robot.spec import LEGS, Array, RobotSpec
 
 TWO_PI = 2.0 * np.pi
@@ -74,20 +81,28 @@ PARAMETERS = (
     ("bank_rad", -0.2, 0.2),
     ("duty", 0.35, 0.65),
 )
-FREQUENCY, STRIDE, LIFT, DUTY = 0, 1, 3, 6
+FREQUENCY, STRIDE, TURN, LIFT, HEIGHT, DUTY, SIDE = 0, 1, 2, 3, 4, 6, 7
 PARAMETER_LOW = np.array([low for _, low, _ in PARAMETERS])
 PARAMETER_HIGH = np.array([high for _, _, high in PARAMETERS])
 
+# An omnidirectional generator's: what a policy adds; then limits of the sum with the command's.
+OMNI_PARAMETERS = (*PARAMETERS, ("side_m", -0.12, 0.12))
+OMNI_LOW = np.array([low for _, low, _ in OMNI_PARAMETERS])
+OMNI_HIGH = np.array([high for _, _, high in OMNI_PARAMETERS])
+LEAST = np.array([1.0, -0.16, -0.4, 0.0, -0.3, -0.2, 0.35, -0.12])
+MOST = np.array([3.0, 0.16, 0.4, 1.5, 0.3, 0.2, 0.65, 0.12])
+CLIMB_LIFT_RAD = 1.0  # more lift at a climb of 1: feet clear 12 cm (A1, in simulation)
+
 
 @cache
-def amplitude_map(spec: RobotSpec) -> Array:
-    """(12, 7): maps the parameters to (A_b, A_s, h) of every leg [rad].
+def amplitude_map(spec: RobotSpec, count: int = len(PARAMETERS)) -> Array:
+    """(12, count): maps the first 7 or all 8 parameters to (A_b, A_s, h) of every leg [rad].
 
     While a foot stands, the body moves by its stride and turns about its centre. So the foot at
     (x, y) moves back by stride - turn y and sideways by turn x; divided by the leg's length these
     are angles.
     """
-    names = [name for name, _, _ in PARAMETERS]
+    names = [name for name, _, _ in OMNI_PARAMETERS[:count]]
     amplitudes = np.zeros((len(spec.feet_m), 3, len(names)))
     x, y = spec.feet_m.T
     amplitudes[:, 0, names.index("turn_rad")] = x / spec.leg_length_m
@@ -95,6 +110,7 @@ def amplitude_map(spec: RobotSpec) -> Array:
     amplitudes[:, 1, names.index("stride_m")] = 1.0 / spec.leg_length_m
     amplitudes[:, 2, names.index("height_rad")] = 1.0
     amplitudes[:, 2, names.index("bank_rad")] = np.sign(y)
+    amplitudes[:, 0, SIDE:] = 1.0 / spec.leg_length_m
     return amplitudes.reshape(-1, len(names))
 
 
@@ -104,7 +120,7 @@ def mapped(matrix: Any, vectors: Any) -> Any:
 
 
 def column(parameters: Any, which: int) -> Any:
-    """A column (..., 1) of the parameters (..., 7)."""
+    """A column (..., 1) of the parameters (..., n)."""
     return parameters[..., which : which + 1]
 
 
@@ -122,15 +138,45 @@ def leg_phases(phase: Any, duty: Any, xp: Any = np) -> Any:
 def leg_poses(spec: RobotSpec, phase: Any, parameters: Any, xp: Any = np) -> Any:
     """Leg poses (..., 12) [rad]: (abduction, swing, extension) per leg.
 
-    From the phase (..., 1) [rad] and the parameters (..., 7).
+    From the phase (..., 1) [rad] and the parameters (..., 7), or (..., 8) of `OMNI_PARAMETERS`.
     """
     phi = leg_phases(phase, column(parameters, DUTY), xp)
     cos, sin = xp.cos(phi), xp.sin(phi)
-    amplitudes = mapped(xp.asarray(amplitude_map(spec)), parameters)
+    count = parameters.shape[-1]
+    amplitudes = mapped(xp.asarray(amplitude_map(spec, count)), parameters)
     abduction, swing, height = (amplitudes[..., first::3] for first in range(3))
     step = xp.where(sin > 0.0, A_STANCE_RAD, -column(parameters, LIFT) * sin) * sin
     poses = [abduction * cos, swing * cos, height + step]
+    if count > SIDE:
+        poses[2] = poses[2] + xp.asarray(level_map(spec)) * poses[0]
     return xp.concatenate(poses, -1)[..., LEG_BY_LEG]  # a stack takes numpy three times as long
+
+
+@cache
+def level_map(spec: RobotSpec) -> Array:
+    """(4,): extension per abduction that keeps a leg's foot at its height near the default pose."""
+    down = LegKinematics(spec).jacobians(spec.default_pose_rad.tolist())[:, 2]  # (4, 3) [m/rad]
+    poses = joint_map(spec).reshape(len(LEGS), 3, len(LEGS), 3)
+    by_pose = np.array([down[leg] @ poses[leg, :, leg] for leg in range(len(LEGS))])
+    return np.asarray(-by_pose[:, 0] / by_pose[:, 2])
+
+
+def commanded(parameters: Any, command: Any, xp: Any = np) -> Any:
+    """Parameters (..., 8) of a velocity command, corrected by those of a policy (..., 8).
+
+    While a foot stands, for duty / frequency, the body moves and turns by twice stride and turn.
+
+    Args:
+        parameters: within `OMNI_PARAMETERS`.
+        command: (..., 4): forward, left [m/s], yaw rate [rad/s], and climb from 0 to 1.
+        xp: numpy, or torch's functions by numpy's names.
+    """
+    half_s = 0.5 * column(parameters, DUTY) / column(parameters, FREQUENCY)
+    forward, left, turn, climb = (column(command, i) for i in range(4))
+    none = 0.0 * climb
+    moves = [none, half_s * forward, half_s * turn, CLIMB_LIFT_RAD * climb, none, none, none]
+    parameters = parameters + xp.concatenate([*moves, half_s * left], -1)
+    return xp.minimum(xp.maximum(parameters, xp.asarray(LEAST)), xp.asarray(MOST))
 
 
 def loads(phase: Any, duty: Any, step: Any, xp: Any = np) -> Any:

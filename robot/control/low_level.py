@@ -4,6 +4,9 @@ Inputs (20): latent (2), IMU (4), joint angles (12), phase as ((cos + 1)/2, (sin
 Outputs (19), clipped to [-1, 1]: leg-pose residuals (12), gait parameters (7).
 With biases that is 20 * 19 + 19 = 399 weights, which together with the high levels gives the totals
 of the IAP paper (arXiv 2102.04353), section 5.3 (1786 and 14954).
+
+An omnidirectional one takes a velocity command (4) in place of the latent, and has one gait
+parameter more: 22 * 20 + 20 = 460 weights.
 """
 
 from __future__ import annotations
@@ -22,20 +25,62 @@ from pixelgait.robot.spec import Array, RobotSpec
 LATENT_SIZE = 2
 # Inputs by name and size: latent in [-1, 1], imu [rad, rad/s], joint angles and phase [rad].
 SIGNATURE = {"latent": LATENT_SIZE, "imu": 4, "joint_angles": 12, "phase": 1}
+OMNI_SIGNATURE = {"command": 3, "climb": 1, "imu": 4, "joint_angles": 12, "phase": 1}
 RESULTS = {"joint_targets": 12, "next_phase": 1}  # outputs [rad]
 INPUT_SIZE = sum(SIGNATURE.values()) + 1  # the phase as cosine and sine
 _FIRST_JOINT = SIGNATURE["latent"] + SIGNATURE["imu"]
 JOINTS = slice(_FIRST_JOINT, _FIRST_JOINT + SIGNATURE["joint_angles"])  # of the inputs
-RESIDUAL_SIZE = 12
-OUTPUT_SIZE = RESIDUAL_SIZE + len(gait.PARAMETERS)
-LOW_LEVEL_WEIGHTS = OUTPUT_SIZE * INPUT_SIZE + OUTPUT_SIZE
 RESIDUAL_RANGE_RAD = 0.2  # pmtg_wrapper_simplified_env.gin; Jain 2019's re-implementation as well
 # Assumption: below this share of the full speed, and of the full yaw rate, steps are scaled down.
 LEAST_COMMAND = 0.1
+RESIDUAL_SIZE = 12
+OUTPUT_SIZE = RESIDUAL_SIZE + len(gait.PARAMETERS)
+LOW_LEVEL_WEIGHTS = OUTPUT_SIZE * INPUT_SIZE + OUTPUT_SIZE
+
+
+@dataclass(frozen=True, slots=True)
+class LinearShape:
+    """Sizes of a linear low level: what commands it, and what it modulates."""
+
+    kind: str  # as the contract calls it
+    command: int  # entries of the latent or velocity command
+    parameters: tuple[tuple[str, float, float], ...]  # of the gait
+
+    @property
+    def inputs(self) -> int:
+        return INPUT_SIZE - LATENT_SIZE + self.command
+
+    @property
+    def outputs(self) -> int:
+        return RESIDUAL_SIZE + len(self.parameters)
+
+    @property
+    def weights(self) -> int:
+        return self.outputs * (self.inputs + 1)
+
+    @property
+    def joints(self) -> slice:
+        """The joint angles among the inputs."""
+        return slice(JOINTS.start + self.command - LATENT_SIZE, self.inputs - 2)
+
+
+PLANAR = LinearShape("gait", LATENT_SIZE, gait.PARAMETERS)  # speed and turn, as in the IAP paper
+LATENT_SPEED_M_PER_S = 0.6  # of a latent command's speed of 1
+# Velocity command of an omnidirectional low level, by name, with its range.
+COMMAND = (
+    ("forward_m_per_s", -0.6, 1.0),
+    ("left_m_per_s", -0.4, 0.4),
+    ("yaw_rate_rad_per_s", -1.0, 1.0),
+    ("climb", 0.0, 1.0),
+)
+OMNI = LinearShape("omni", len(COMMAND), gait.OMNI_PARAMETERS)
+# Below this velocity [m/s], [rad/s], steps of an omnidirectional low level are scaled down.
+LEAST_VELOCITY = 0.02  # assumption: slower than the residual motion of any stand
+
 
 # As it stands in the contract.
 LOW_LEVEL_CONTRACT = {
-    "kind": "gait",
+    "kind": PLANAR.kind,
     "rate_hz": 1.0 / CONTROL_DT_S,
     "joint_targets": "rad, absolute, in the order of joint_names",
     "phase": "rad in [0, 2 pi); start with 0, feed next_phase back",
@@ -45,10 +90,45 @@ LOW_LEVEL_CONTRACT = {
     "stance_amplitude_rad": gait.A_STANCE_RAD,
     "least_command": LEAST_COMMAND,
 }
+OMNI_CONTRACT = {
+    **{key: value for key, value in LOW_LEVEL_CONTRACT.items() if key != "least_command"},
+    "kind": OMNI.kind,
+    "gait_parameters": [list(row) for row in gait.OMNI_PARAMETERS],
+    "gait_limits": [list(row) for row in zip(gait.LEAST, gait.MOST, strict=True)],
+    "climb": list(COMMAND[3][1:]),
+    "climb_lift_rad": gait.CLIMB_LIFT_RAD,
+    "least_velocity": LEAST_VELOCITY,
+}
+CONTRACTS = {PLANAR.kind: LOW_LEVEL_CONTRACT, OMNI.kind: OMNI_CONTRACT}
+
+
+def velocity_command(latent: Array) -> Array:
+    """The velocity command (..., 4) of a latent (..., 2 to 4).
+
+    Speed and turn, as a high level decides them, left over `LATENT_SPEED_M_PER_S`, and climb; those
+    missing are 0, and the first three may exceed [-1, 1].
+    """
+    if missing := len(COMMAND) - latent.shape[-1]:
+        latent = np.concatenate([latent, np.zeros((*latent.shape[:-1], missing))], -1)
+    speed, turn, left, climb = (gait.column(latent, i) for i in range(len(COMMAND)))
+    speed = (speed + 1.0) / 2.0 * LATENT_SPEED_M_PER_S
+    return np.concatenate([speed, left * LATENT_SPEED_M_PER_S, turn, climb], -1)
+
+
+def omni_latent(command: Array) -> Array:
+    """The latent (4,) of a velocity command (4,); see `velocity_command`."""
+    forward, left, turn, climb = command.tolist()
+    speed = 2.0 * forward / LATENT_SPEED_M_PER_S - 1.0
+    return np.array((speed, turn, left / LATENT_SPEED_M_PER_S, climb))
+
+
+def shape_with(inputs: int) -> LinearShape:
+    """The shape of a linear low level with so many inputs."""
+    return PLANAR if inputs == PLANAR.inputs else OMNI
 
 
 def features(latent: Any, imu: Any, joint_angles: Any, phase: Any, xp: Any = np) -> Any:
-    """Inputs of the linear layer (..., 20); phase (..., 1) [rad]."""
+    """Inputs of the linear layer (..., 20), or 22 by a velocity command; phase (..., 1) [rad]."""
     cycle = (xp.concatenate([xp.cos(phase), xp.sin(phase)], -1) + 1.0) / 2.0
     return xp.concatenate([latent, imu, joint_angles, cycle], -1)
 
@@ -59,11 +139,14 @@ def felt(latent: Array, reading: Reading, phase: Array) -> Array:
 
 
 def step_scale(latent: Any, xp: Any = np) -> Any:
-    """Step scale (..., 1), 0 to 1, of a latent command (..., 2); 0 is a stand.
+    """Step scale (..., 1), 0 to 1, of a latent (..., 2) or velocity command (..., 4); 0: a stand.
 
     A linear low level that is left-right symmetric cannot tell a stand from a turn on the spot, nor
     keep the phase out of a stand.
     """
+    if latent.shape[-1] > LATENT_SIZE:
+        ahead, left, turn = (gait.column(latent, i) / LEAST_VELOCITY for i in range(3))
+        return xp.minimum(ahead * ahead + left * left + turn * turn, xp.asarray(1.0))
     speed, turn = (latent[..., :1] + 1.0) / 2.0 / LEAST_COMMAND, latent[..., 1:] / LEAST_COMMAND
     return xp.minimum(speed * speed + turn * turn, xp.asarray(1.0))
 
@@ -83,15 +166,14 @@ def act(
 
     Args:
         spec: the robot.
-        latent: latent command (..., 2) in [-1, 1].
-        action: outputs of the linear layer (..., 19) in [-1, 1].
+        latent: latent command (..., 2) in [-1, 1], or velocity command (..., 4).
+        action: outputs of the linear layer (..., 19), or (..., 20), in [-1, 1].
         carried: phase (..., 1) [rad], or phase and `gait.surplus` (..., 2) of soft legs.
         joint_angles: (..., 12) [rad].
         xp: numpy, or torch's functions by numpy's names.
     """
     phase = carried[..., :1]
-    low, high = xp.asarray(gait.PARAMETER_LOW), xp.asarray(gait.PARAMETER_HIGH)
-    parameters = low + (action[..., RESIDUAL_SIZE:] + 1.0) / 2.0 * (high - low)
+    parameters = _parameters(latent, action[..., RESIDUAL_SIZE:], xp)
     poses = gait.leg_poses(spec, phase, parameters, xp)
     poses = poses + RESIDUAL_RANGE_RAD * action[..., :RESIDUAL_SIZE]
     step = step_scale(latent, xp)
@@ -111,6 +193,15 @@ def act(
     return targets, xp.concatenate([following, surplus], -1)
 
 
+def _parameters(latent: Any, action: Any, xp: Any) -> Any:
+    """Gait parameters (..., 7) of actions in [-1, 1]; (..., 8) with a velocity command."""
+    omni = latent.shape[-1] > LATENT_SIZE
+    low = xp.asarray(gait.OMNI_LOW if omni else gait.PARAMETER_LOW)
+    high = xp.asarray(gait.OMNI_HIGH if omni else gait.PARAMETER_HIGH)
+    parameters = low + (action + 1.0) / 2.0 * (high - low)
+    return gait.commanded(parameters, latent, xp) if omni else parameters
+
+
 def with_surplus(spec: RobotSpec, carried: Array) -> Array:
     """A carried state (..., n) with a surplus of 0 if it is a phase (..., 1) alone."""
     missing = carried_size(spec) - carried.shape[-1]
@@ -121,23 +212,29 @@ def with_surplus(spec: RobotSpec, carried: Array) -> Array:
 
 @dataclass(frozen=True, slots=True)
 class LinearLowLevel:
-    """The low level in numpy, as training runs it; `weights` is the flat vector (399,)."""
+    """The low level in numpy, for training; `weights` is the flat vector (399,) or (460,)."""
 
     spec: RobotSpec
-    matrix: Array  # (19, 20)
+    matrix: Array  # (19, 20), or (20, 22): omnidirectional
     bias: Array  # (19,)
 
     @classmethod
     def from_weights(cls, spec: RobotSpec, weights: Array) -> LinearLowLevel:
-        matrix, bias = np.split(weights, [OUTPUT_SIZE * INPUT_SIZE])
-        return cls(spec, matrix.reshape(OUTPUT_SIZE, INPUT_SIZE), bias)
+        shape = OMNI if weights.size == OMNI.weights else PLANAR
+        matrix, bias = np.split(weights, [shape.outputs * shape.inputs])
+        return cls(spec, matrix.reshape(shape.outputs, shape.inputs), bias)
+
+    @property
+    def shape(self) -> LinearShape:
+        return shape_with(self.matrix.shape[1])
 
     def __call__(self, latent: Array, reading: Reading, carried: Array) -> tuple[Array, Array]:
-        action = self.action(felt(latent, reading, carried[:1]))
+        command = velocity_command(latent) if self.shape is OMNI else latent
+        action = self.action(felt(command, reading, carried[:1]))
         carried = with_surplus(self.spec, carried)
-        return act(self.spec, latent, action, carried, reading.joint_angles)
+        return act(self.spec, command, action, carried, reading.joint_angles)
 
     def action(self, x: Array) -> Array:
-        """The action (19,) in [-1, 1] for the inputs (20,) of `features`."""
+        """The action (19,) or (20,) in [-1, 1] for the inputs of `features`."""
         action: Array = self.matrix @ x + self.bias
         return np.minimum(np.maximum(action, -1.0), 1.0)

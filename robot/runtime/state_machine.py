@@ -262,7 +262,7 @@ class Operation:
         self.controller, self.needs_goal = controller, needs_goal
         self.supervisor = controller.supervisor
         legs, creep = controller.supervisor.legs, controller.supervisor.spec.creep_m_per_s
-        self._slow_walk = SlowWalk(creep) if legs is None or legs.gait else None
+        self._slow_walk = SlowWalk(creep) if legs is None or legs.planar else None
         self.driver_timeout_s = driver_timeout_s
         self.state, self.cause = RobotState.LIMP, "started"
         self.stalls = 0  # of the loop, while the robot was stiff

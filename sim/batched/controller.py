@@ -15,7 +15,15 @@ from numpy.typing import NDArray
 
 from pixelgait.robot.control.controller import Decision, HeadingHold
 from pixelgait.robot.control.gait import mapped
-from pixelgait.robot.control.low_level import LinearLowLevel, act, features, with_surplus
+from pixelgait.robot.control.low_level import (
+    OMNI,
+    LinearLowLevel,
+    act,
+    features,
+    shape_with,
+    velocity_command,
+    with_surplus,
+)
 from pixelgait.robot.interface import CONTROL_DT_S
 from pixelgait.robot.rotation import UNIT_TOLERANCE, roll_pitch
 from pixelgait.robot.safety.sensor_checks import (
@@ -40,15 +48,21 @@ class BatchLowLevel:
     """n `LinearLowLevel`s."""
 
     spec: RobotSpec
-    matrix: Array  # (n, 19, 20)
+    matrix: Array  # (n, 19, 20), or (n, 20, 22)
     bias: Array  # (n, 19)
+
+    @property
+    def command(self) -> int:
+        """Entries of a command."""
+        return shape_with(self.matrix.shape[2]).command
 
     def __call__(
         self, latent: Array, imu: Array, joint_angles: Array, carried: Array
     ) -> tuple[Array, Array]:
-        x = features(latent, imu, joint_angles, carried[:, :1])
+        command = velocity_command(latent) if self.command == OMNI.command else latent
+        x = features(command, imu, joint_angles, carried[:, :1])
         action = np.minimum(np.maximum(mapped(self.matrix, x) + self.bias, -1.0), 1.0)
-        return act(self.spec, latent, action, with_surplus(self.spec, carried), joint_angles)
+        return act(self.spec, command, action, with_surplus(self.spec, carried), joint_angles)
 
 
 def stacked(low_levels: Sequence[LinearLowLevel]) -> BatchLowLevel:
@@ -68,6 +82,7 @@ class BatchController:
         self.carried = np.zeros((robots, 1))  # by the low levels
         self.decision: Decision | None = None  # the newest
         self.decisions = 0
+        self.limited_steps = np.zeros(robots)  # whose targets the supervisor limited
         self._steps_left = 0
 
     @property
@@ -86,7 +101,9 @@ class BatchController:
         targets, self.carried = self.low_level(
             latent, imu_vectors(reading), reading.joint_angles, self.carried
         )
-        return self.supervisor.review(reading, targets)
+        sent = self.supervisor.review(reading, targets)
+        self.limited_steps += (sent != targets).any(1)
+        return sent
 
 
 def imu_vectors(reading: BatchReading) -> Array:

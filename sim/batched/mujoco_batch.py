@@ -1,4 +1,4 @@
-"""Batched MuJoCo: n robots, each alone on flat ground; one model, a state for each robot.
+"""Batched MuJoCo: n robots, each alone in one scene; one model, a state for each robot.
 
 Each robot moves as a `MuJoCoBody` does, bit for bit. Motors and sensors are ideal, there is no
 camera. A vector of one robot is here an array with a row for each of n robots.
@@ -6,6 +6,8 @@ camera. A vector of one robot is here an array with a row for each of n robots.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import mujoco
@@ -18,6 +20,7 @@ from pixelgait.sim.body.interface import PHYSICS_DT_S, SUBSTEPS, JointLoads
 from pixelgait.sim.engines.mujoco_body import ANGULAR, LINEAR, POSITION, QUATERNION, MuJoCoBody
 from pixelgait.sim.engines.mujoco_model import read_feet
 from pixelgait.sim.scenes.flat import FlatGround
+from pixelgait.sim.world.scene import Scene
 
 WXYZ = np.arange(QUATERNION.start, QUATERNION.stop)  # of the coordinates
 XYZW = np.roll(WXYZ, -1)
@@ -37,9 +40,10 @@ class BatchReading:
 class MuJoCoBatch:
     """n robots of one kind that start alike; those that `leave` are not simulated any further."""
 
-    def __init__(self, spec: RobotSpec, robots: int) -> None:
-        self.spec, self.robots = spec, robots
-        self._first = MuJoCoBody(spec, FlatGround(), foot_sensors=True)
+    def __init__(self, spec: RobotSpec, robots: int, scene: Scene | None = None) -> None:
+        self.spec, self.robots, self.scene = spec, robots, scene or FlatGround()
+        self._flat = isinstance(self.scene, FlatGround)
+        self._first = MuJoCoBody(spec, self.scene, foot_sensors=True)
         self._model = self._first.model
         self._states = [mujoco.MjData(self._model) for _ in range(robots)]
         # Views, made once: to ask for one takes as long as to copy it.
@@ -49,10 +53,12 @@ class MuJoCoBatch:
         self._targets = [state.ctrl for state in self._states]
         self.reset()
 
-    def reset(self) -> BatchReading:
-        """Place all robots at the start."""
+    def reset(self, seeds: Sequence[int] = ()) -> BatchReading:
+        """Place all robots at the start, in a scene with layouts at those of their seeds."""
         self._first.reset(0)  # flat ground has one layout
-        for state in self._states:
+        for i, state in enumerate(self._states):
+            if not self._flat and seeds:
+                self._first.reset(seeds[i])
             mujoco.mj_copyData(state, self._model, self._first.data)
         self.staying = np.ones(self.robots, dtype=bool)
         self.time_s, self._stiff = 0.0, False
@@ -113,6 +119,14 @@ class MuJoCoBatch:
     def orientations(self) -> Array:
         """Orientations of the bases (n, 4), quaternions xyzw, at the last `read`."""
         return self._coordinates.take(XYZW, 1)
+
+    def ground(self) -> Array:
+        """Heights of the ground below the bases (n,) [m]; nan: there is none."""
+        if self._flat:
+            return np.zeros(self.robots)
+        places = self._coordinates[:, POSITION].tolist()
+        found = [self.scene.ground_m(x, y) for x, y, _ in places]
+        return np.array([math.nan if z is None else z for z in found])
 
     def loads(self) -> JointLoads:
         """Loads of motors and feet, (n, ...); joint speeds are those of the last `read`."""

@@ -12,8 +12,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from pixelgait.robot.control.controller import Decision, commanded
-from pixelgait.robot.control.low_level import LATENT_SIZE, features
+from pixelgait.robot.control.controller import Decision
+from pixelgait.robot.control.low_level import features
 from pixelgait.robot.interface import CONTROL_DT_S
 from pixelgait.robot.rotation import heading
 from pixelgait.robot.spec import Array
@@ -21,7 +21,7 @@ from pixelgait.sim.batched.controller import BatchController, BatchLowLevel, imu
 from pixelgait.sim.batched.mujoco_batch import BatchReading, MuJoCoBatch
 from pixelgait.sim.body.interface import JointLoads
 from pixelgait.sim.tasks.episode import SAMPLE_STEPS, Contacts, Episode
-from pixelgait.sim.tasks.follow import Follow, FollowReward, drawn_command
+from pixelgait.sim.tasks.follow import Climb, Follow, velocity_of
 from pixelgait.sim.tasks.judging import ADVANCE_M
 from pixelgait.sim.tasks.navigate import AHEAD, Forward
 from pixelgait.sim.tasks.task import (
@@ -30,7 +30,6 @@ from pixelgait.sim.tasks.task import (
     Task,
     drawn_push,
     in_base_frame,
-    off_its_feet,
 )
 from pixelgait.sim.world.seeds import Stream
 
@@ -53,35 +52,37 @@ class BatchTask(Protocol):
     def metrics(self, robot: int) -> dict[str, float]:
         """Further figures of a robot's episode so far."""
 
+    def succeeded(self, robot: int) -> bool | None:
+        """See `Task.succeeded`."""
+
 
 class FollowBatch:
     """`Follow` for n robots; each has its own episode clock."""
 
-    def __init__(
-        self, seeds: Sequence[int], steps: int, reward: FollowReward | None = None
-    ) -> None:
-        self.steps, self.reward = steps, reward or FollowReward()
-        self.latents = np.zeros((len(seeds), 2))
-        self._wanted = np.zeros((len(seeds), 2))  # speeds [m/s] and yaw rates [rad/s] of these
+    def __init__(self, seeds: Sequence[int], task: Follow) -> None:
+        self.task, self.steps, self.reward = task, task.steps, task.reward
+        self.latents = np.zeros((len(seeds), len(task.latent)))
+        self._wanted = np.zeros((3, len(seeds)))  # forward, left [m/s], yaw rates [rad/s]
         self._rngs = [Stream.TASK.rng(seed) for seed in seeds]
+        self._passed = np.zeros(len(seeds), dtype=bool)
 
     def command(self) -> Decision:
-        """The next commands (n, 2)."""
+        """The next commands (n, 2) or (n, 4)."""
         self.draw(range(len(self._rngs)))
         return Decision(self.latents.copy(), Follow.COMMAND_STEPS)
 
     def draw(self, robots: Iterable[int]) -> None:
         """Draw the next commands of these robots."""
         for robot in robots:
-            self.latents[robot] = drawn_command(self._rngs[robot])
-            self._wanted[robot] = commanded(self.latents[robot])
+            self.latents[robot] = self.task.drawn(self._rngs[robot])
+            self._wanted[:, robot] = velocity_of(self.latents[robot])
 
     def reset(self, body: MuJoCoBatch) -> None:
         self.clocks = np.zeros(body.robots, dtype=np.int64)  # control steps
         self._poses = _planar_poses(body)
         self._velocities = np.zeros_like(self._poses)
         self._loads = body.loads()
-        self._errors, self._judged = np.zeros((2, body.robots)), np.zeros(body.robots, np.int64)
+        self._errors, self._judged = np.zeros((3, body.robots)), np.zeros(body.robots, np.int64)
 
     def begin(self, robots: Sequence[int], seeds: Iterable[int], body: MuJoCoBatch) -> None:
         """Begin episodes with these seeds for some robots, which stand at the start."""
@@ -101,23 +102,38 @@ class FollowBatch:
         self._poses = poses
         self._velocities += Follow.SMOOTHING * (velocities - self._velocities)
         forward, left, turn = self._velocities.T
-        off = forward - self._wanted[:, 0], left, turn - self._wanted[:, 1]
+        wanted = self._wanted
+        off = forward - wanted[0], left - wanted[1], turn - wanted[2]
         settled = Follow.settled(self.clocks)
-        self._errors[:, settled] += np.abs((off[0], off[2]))[:, settled]
+        self._errors[:, settled] += np.abs((off[0], off[2], off[1]))[:, settled]
         self._judged += settled
         self._push(body)
-        posture = self.reward.posture(body.positions[:, 2], body.orientations.T, body.spec, _exp)
+        ground = body.ground()
+        heights = body.positions[:, 2] - np.nan_to_num(ground)
+        posture = self.reward.posture(heights, body.orientations.T, body.spec, _exp)
         rewards = self.reward.per_second(off, posture, _exp) * CONTROL_DT_S - self._strain(
             body.loads()
         )
-        return rewards, fallen(body)
+        return rewards, fallen(body, ground) | self._arrived(body)
+
+    def _arrived(self, body: MuJoCoBatch) -> Robots:
+        """Which robots (n,) are at the scene's goal, if the task has one; see `Climb`."""
+        if not isinstance(self.task, Climb):
+            return np.zeros(body.robots, dtype=bool)
+        progress = [body.scene.progress_m(x, y) for x, y, _ in body.positions.tolist()]
+        self._passed = self._passed | (np.array(progress) >= body.scene.goal_m)
+        return self._passed
+
+    def succeeded(self, robot: int) -> bool | None:
+        """Whether a robot has reached the goal; None: there is none."""
+        return bool(self._passed[robot]) if isinstance(self.task, Climb) else None
 
     def _push(self, body: MuJoCoBatch) -> None:
         """Push the robots whose push is due."""
         due = body.staying & (self.clocks % Follow.PUSH_STEPS == 0)
         pushes = np.zeros((body.robots, 3))
         for robot in np.flatnonzero(due).tolist():
-            pushes[robot] = drawn_push(Follow.PUSH_M_PER_S, self._rngs[robot])
+            pushes[robot] = drawn_push(self.task.PUSH_M_PER_S, self._rngs[robot])
         if due.any():
             body.push(pushes)
 
@@ -135,7 +151,9 @@ class FollowBatch:
 
     def metrics(self, robot: int) -> dict[str, float]:
         """See `Follow.metrics`."""
-        return Follow.mean_errors(self._errors[:, robot], int(self._judged[robot]))
+        if isinstance(self.task, Climb):
+            return {}
+        return self.task.mean_errors(self._errors[:, robot], int(self._judged[robot]))
 
 
 class ForwardBatch:
@@ -168,19 +186,22 @@ class ForwardBatch:
         """None."""
         return {}
 
+    def succeeded(self, robot: int) -> None:
+        """None: there is no goal."""
+
 
 def batch_of(task: Task, seeds: Sequence[int]) -> BatchTask:
     """The batched form of a task, with an episode for each seed."""
     if isinstance(task, Follow):
-        return FollowBatch(seeds, task.steps, task.reward)
+        return FollowBatch(seeds, task)
     assert isinstance(task, Forward)
     return ForwardBatch(seeds, task.steps, task.stall_steps)
 
 
-def fallen(body: MuJoCoBatch) -> Robots:
-    """Which robots (n,) have fallen, on flat ground; see `tasks.task.fallen`."""
-    heights = body.positions[:, 2]
-    return (up_z(body.orientations) < TIPPED_UP_Z) | (heights < FALLEN_HEIGHT_M)
+def fallen(body: MuJoCoBatch, ground: Array | float = 0.0) -> Robots:
+    """Which robots (n,) have fallen, on ground of these heights (n,); see `tasks.task.fallen`."""
+    standing = body.positions[:, 2] - ground >= FALLEN_HEIGHT_M  # False where there is no ground
+    return (up_z(body.orientations) < TIPPED_UP_Z) | ~standing
 
 
 def _planar_poses(body: MuJoCoBatch) -> Array:
@@ -211,9 +232,9 @@ def run_batch(
     None for a robot with a suspect reading: its episode must be run individually.
     """
     controller = BatchController(task.command, low_level)
-    reading = body.reset()
+    reading = body.reset(seeds)
     task.reset(body)
-    log = BatchLog(body, task, seeds)
+    log = BatchLog(body, task, seeds, low_level.command)
     for step in range(1, task.steps + 1):
         if step % SAMPLE_STEPS == 1:
             log.sample(controller, reading)
@@ -232,21 +253,24 @@ def run_batch(
 class BatchLog:
     """Records n episodes while they run; `episodes` (n) holds those that are over."""
 
-    def __init__(self, body: MuJoCoBatch, task: BatchTask, seeds: Sequence[int]) -> None:
+    def __init__(
+        self, body: MuJoCoBatch, task: BatchTask, seeds: Sequence[int], command: int
+    ) -> None:
         self.body, self.task, self.seeds = body, task, seeds
+        self._width = command  # entries of a command
         self.episodes: list[Episode | None] = [None] * body.robots
         self._start_m = body.positions[:, 0]
         self._return_m = np.zeros(body.robots)
         self._steps = 0
         self._path: list[Array] = []  # (n, 2) each
         self._observations: list[Array] = []  # (n, 20)
-        self._decisions: list[Array] = []  # (n, 3)
+        self._decisions: list[Array] = []  # (n, 3) or (n, 5)
 
     def sample(self, controller: BatchController, reading: BatchReading) -> None:
         """Record positions and the low levels' inputs under the last latent commands."""
         self._path.append(self.body.positions[:, :2])
         decision = controller.decision
-        latent = decision.latent if decision else np.zeros((self.body.robots, LATENT_SIZE))
+        latent = decision.latent if decision else np.zeros((self.body.robots, self._width))
         inputs = (latent, imu_vectors(reading), reading.joint_angles, controller.phase)
         self._observations.append(np.asarray(features(*inputs)))
 
@@ -258,16 +282,18 @@ class BatchLog:
         if decision and controller.decisions > len(self._decisions):
             duration = np.full((self.body.robots, 1), decision.duration_steps)
             self._decisions.append(np.hstack((decision.latent, duration)))
+        limited = controller.limited_steps / self._steps
         for robot in np.flatnonzero(over & self.body.staying).tolist():
-            self.episodes[robot] = self._episode(robot)
+            self.episodes[robot] = self._episode(robot, float(limited[robot]))
 
-    def _episode(self, robot: int) -> Episode:
+    def _episode(self, robot: int, limited_share: float) -> Episode:
         end = self.body.positions[robot]
-        fell = off_its_feet(end[2], self.body.orientations[robot].tolist())
+        fell = bool(fallen(self.body, self.body.ground())[robot])
+        succeeded = self.task.succeeded(robot)
         path = [*(places[robot] for places in self._path), end[:2]]
         return Episode(
             seed=self.seeds[robot],
-            success=None,
+            success=succeeded and not fell,
             distance_m=float(end[0] - self._start_m[robot]),
             return_m=float(self._return_m[robot]),
             fell=fell,
@@ -276,7 +302,7 @@ class BatchLog:
             steps=self._steps,
             path=np.array(path),
             observations=np.array([inputs[robot] for inputs in self._observations]),
-            decisions=np.array([d[robot] for d in self._decisions]).reshape(-1, LATENT_SIZE + 1),
-            metrics=self.task.metrics(robot),
+            decisions=np.array([d[robot] for d in self._decisions]).reshape(-1, self._width + 1),
+            metrics={**self.task.metrics(robot), "limited_share": limited_share},
             contacts=Contacts(),
         )

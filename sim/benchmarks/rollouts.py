@@ -65,7 +65,7 @@ def batch_rates(spec: RobotSpec, robots: int, steps: int, rounds: int) -> dict[s
     for _ in range(rounds):
         body.advance = timed = Timed(advance)  # type: ignore[method-assign, assignment]
         start = time.process_time()
-        run_batch(trots, body, FollowBatch(seeds, taken), seeds)
+        run_batch(trots, body, FollowBatch(seeds, Follow(taken)), seeds)
         rollouts.append(time.process_time() - start)
         bare.append(timed.seconds)
     done = taken * robots

@@ -96,7 +96,7 @@ class FollowVectorEnv(VectorEnv[Observation, NDArray[np.floating[Any]], NDArray[
         given = _seed_of_each(seed, self.num_envs)
         seeds = [self._seed(robot, own) for robot, own in enumerate(given)]
         self.reading = self.body.reset()
-        self.task = FollowBatch(seeds, steps=0)
+        self.task = FollowBatch(seeds, Follow(steps=0))
         self.task.reset(self.body)
         self.task.draw(range(self.num_envs))
         for agent in self.agents:

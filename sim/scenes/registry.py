@@ -19,7 +19,7 @@ from pixelgait.sim.scenes.flat import FlatGround
 from pixelgait.sim.scenes.houses.gibson import Gibson
 from pixelgait.sim.scenes.houses.rooms import RoomChain, Rooms
 from pixelgait.sim.scenes.mixture import Mixture
-from pixelgait.sim.scenes.uneven_ground import Ramps, Rough, Steps
+from pixelgait.sim.scenes.uneven_ground import Kerb, Ramps, Rough, Steps
 from pixelgait.sim.scenes.user_scene import load_user_scene
 from pixelgait.sim.world.appearance import AppearanceOption, AppearanceSet
 from pixelgait.sim.world.scene import Scene, WithAppearance, require_difficulty
@@ -57,6 +57,7 @@ SCENES: dict[str, Callable[[float], Scene]] = {
     Rough.name: Rough,
     Ramps.name: Ramps,
     Steps.name: Steps,
+    Kerb.name: Kerb,
     Rooms.name: Rooms,
     Mixture.name: lambda difficulty: _mixture(Mixture.name, difficulty),
 }

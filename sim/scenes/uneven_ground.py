@@ -42,6 +42,7 @@ CELL_M = 0.15
 HIGHEST_M = 0.06  # a step at difficulty 1, proportional to it
 TREAD_M = 0.5
 FLIGHT = (0, 1, 2, 3, 3, 2, 1, 0)  # heights of its treads, in steps
+HIGHEST_KERB_M = 0.10  # at difficulty 1, proportional to it
 TREAD_COLOURS = (PLATFORM_COLOUR, (0.55, 0.53, 0.48))  # in turn
 
 
@@ -154,18 +155,34 @@ class Steps(RampsAndSteps):
     """Flights of low stairs."""
 
     name = "steps"
+    start_m, tread_m = START_M, TREAD_M
+    highest_m = HIGHEST_M
+    flight: tuple[int, ...] = FLIGHT
 
     def __init__(self, difficulty: float = 0.5) -> None:
-        treads = round((LENGTH_M - START_M) / TREAD_M)
-        self.heights_m = [difficulty * HIGHEST_M * FLIGHT[i % len(FLIGHT)] for i in range(treads)]
-        start = Box(Pose(0.0, 0.0, -0.25), (START_M, HALF_WIDTH_M, 0.25), PLATFORM_COLOUR)
+        treads = round((LENGTH_M - self.start_m) / self.tread_m)
+        rises = [self.flight[i % len(self.flight)] for i in range(treads)]
+        self.heights_m = [difficulty * self.highest_m * rise for rise in rises]
+        middle = (self.start_m - START_M) / 2
+        half = ((self.start_m + START_M) / 2, HALF_WIDTH_M, 0.25)
+        start = Box(Pose(middle, 0.0, -0.25), half, PLATFORM_COLOUR)
         self.fixed = (SURROUNDINGS, start, *(self._tread(i) for i in range(treads)))
-        edges = [*STRIP[:1], *(START_M + TREAD_M * np.arange(treads)).tolist(), LENGTH_M]
+        edges = [*STRIP[:1], *(self.start_m + self.tread_m * np.arange(treads)).tolist(), LENGTH_M]
         heights = [0.0, *self.heights_m]
         self._ground = make_ground(
             [(*edges[i : i + 2], *STRIP[2:4], heights[i]) for i in range(len(heights))]
         )
 
     def _tread(self, i: int) -> Box:
-        middle = Pose(START_M + (i + 0.5) * TREAD_M, 0.0, self.heights_m[i] - 0.25)
-        return Box(middle, (TREAD_M / 2, HALF_WIDTH_M, 0.25), TREAD_COLOURS[i % 2])
+        middle = Pose(self.start_m + (i + 0.5) * self.tread_m, 0.0, self.heights_m[i] - 0.25)
+        return Box(middle, (self.tread_m / 2, HALF_WIDTH_M, 0.25), TREAD_COLOURS[i % 2])
+
+
+class Kerb(Steps):
+    """A kerb up, 0.95 m on its top, and down; then level ground."""
+
+    name = "kerb"
+    goal_m = 3.0
+    start_m, tread_m = 0.75, 0.95
+    highest_m = HIGHEST_KERB_M
+    flight = (1, *(0,) * 14)

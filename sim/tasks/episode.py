@@ -10,7 +10,6 @@ import numpy as np
 from pixelgait.robot.control.controller import (
     Controller,
     ControlResult,
-    Decision,
     ScheduledDecision,
 )
 from pixelgait.robot.control.low_level import INPUT_SIZE, LATENT_SIZE, felt
@@ -67,8 +66,10 @@ class Episode:
 class EpisodeLog:
     """Collects the result while an episode runs."""
 
-    def __init__(self, body: RobotBase) -> None:
+    def __init__(self, body: RobotBase, command: int = LATENT_SIZE) -> None:
+        """`command`: entries of a latent command."""
         self.body = body
+        self._command, self._inputs = command, INPUT_SIZE - LATENT_SIZE + command
         self.steps = 0
         self._start_m = progress_m(body)
         self._return_m = 0.0
@@ -111,8 +112,8 @@ class EpisodeLog:
             images=len(self._decisions),
             steps=self.steps,
             path=np.array(self._path),
-            observations=np.array(self._observations).reshape(-1, INPUT_SIZE),
-            decisions=np.array(self._decisions).reshape(-1, LATENT_SIZE + 1),
+            observations=np.array(self._observations).reshape(-1, self._inputs),
+            decisions=np.array(self._decisions).reshape(-1, self._command + 1),
             metrics=task.metrics(fell),
             contacts=self._contacts,
         )
@@ -141,10 +142,11 @@ def run_episode(
     controller.reset()
     controller.go_to(body.scene.goal_position)
     task.reset(body, seed)
-    log, over, decision = EpisodeLog(body), False, None
+    log, over, decision = EpisodeLog(body, task.latent_size), False, None
     while not over and log.steps < task.steps:
         if log.before_step():
-            log.observed(_observation(decision, reading, controller.phase))
+            latent = decision.latent if decision else np.zeros(task.latent_size)
+            log.observed(felt(latent, reading, controller.phase))
         if look_ahead is not None:
             controller.free_m = look_ahead(reading, controller.wanted)
         result = controller.step(reading, body.ages())
@@ -159,8 +161,3 @@ def run_episode(
     episode = log.episode(seed, task, fell=fallen(body) or fault is not None, fault=fault)
     episode.metrics["limited_share"] = controller.limited_share
     return episode
-
-
-def _observation(last: Decision | None, reading: Reading, phase: Array) -> Array:
-    """Inputs of the low level (20,) under the last decision; phase (1,) [rad]."""
-    return felt(last.latent if last else np.zeros(LATENT_SIZE), reading, phase)

@@ -10,11 +10,24 @@ from typing import Annotated, Any
 import numpy as np
 
 from pixelgait.robot.cli.options import Range
-from pixelgait.robot.control.controller import STAND, Decision, commanded
+from pixelgait.robot.control.controller import (
+    STAND,
+    Decision,
+    commanded,
+    latent_for,
+)
+from pixelgait.robot.control.low_level import (
+    COMMAND,
+    LATENT_SIZE,
+    OMNI,
+    omni_latent,
+    velocity_command,
+)
 from pixelgait.robot.interface import CONTROL_DT_S
 from pixelgait.robot.spec import Array, RobotSpec
 from pixelgait.sim.body.interface import JointLoads, RobotBase
 from pixelgait.sim.tasks.task import drawn_push, fallen, planar_pose, planar_velocity
+from pixelgait.sim.world.scene import Scene
 from pixelgait.sim.world.seeds import Stream
 
 Exponential = Callable[[Any], Any]
@@ -89,8 +102,9 @@ class Follow:
     """Follow speed and yaw-rate commands that change every second, with pushes.
 
     `FollowReward` rewards tracking and posture, less the cost of power and impacts; at most 1 per
-    second by default. Latent commands are drawn uniformly, but a tenth asks to stop, 15 % to turn
-    on the spot, 15 % to go straight, a tenth for full speed.
+    second by default. Commands are drawn uniformly, but a tenth asks to stop, 15 % to turn on the
+    spot, 15 % to go straight, a tenth for full speed. Those of an omnidirectional low level also go
+    sideways; see `drawn_velocity`.
     """
 
     COMMAND_STEPS = 100
@@ -101,25 +115,26 @@ class Follow:
 
     stuck = False  # an episode without progress does not end
 
-    def __init__(self, steps: int, reward: FollowReward | None = None) -> None:
-        self.steps, self.reward = steps, reward or FollowReward()
-        self.latent = STAND
+    def __init__(self, steps: int, reward: FollowReward | None = None, omni: bool = False) -> None:
+        self.steps, self.reward, self.omni = steps, reward or FollowReward(), omni
+        self.latent_size = OMNI.command if omni else LATENT_SIZE
+        self.latent = self._stand = omni_latent(np.zeros(OMNI.command)) if omni else STAND
         self._step = self._since = 0
 
     def command(self, *_: object) -> Decision:
         """The high level of this task: the next command, whatever the camera sees."""
-        self.latent = drawn_command(self._rng)
+        self.latent = self.drawn(self._rng)
         self._since = self._step
         return Decision(self.latent, self.COMMAND_STEPS)
 
     def reset(self, body: RobotBase, seed: int) -> None:
         self._rng = Stream.TASK.rng(seed)
-        self.latent = STAND  # until the first command, which may come after the first step
+        self.latent = self._stand  # until the first command, which may come after the first step
         self._step = self._since = 0  # a command is late if no image came
         self._pose = planar_pose(body)
         self._velocity = np.zeros(3)  # forward, left [m/s], yaw rate [rad/s], smoothed
         self._loads = body.loads()
-        self._errors, self._judged = np.zeros(2), 0  # sums over `_judged` control steps
+        self._errors, self._judged = np.zeros(3), 0  # sums over `_judged` control steps
 
     def step(self, body: RobotBase) -> tuple[float, bool]:
         self._step += 1
@@ -128,10 +143,10 @@ class Follow:
         self._pose = pose
         self._velocity += self.SMOOTHING * (velocity - self._velocity)
         forward, left, turn = self._velocity.tolist()
-        speed, yaw_rate = commanded(self.latent)
-        error = forward - speed, left, turn - yaw_rate
+        wanted = velocity_of(self.latent)
+        error = forward - wanted[0], left - wanted[1], turn - wanted[2]
         if self.settled(self._step - self._since):
-            self._errors += abs(error[0]), abs(error[2])
+            self._errors += abs(error[0]), abs(error[2]), abs(error[1])
             self._judged += 1
         if self._step % self.PUSH_STEPS == 0:
             body.push(drawn_push(self.PUSH_M_PER_S, self._rng))
@@ -139,7 +154,15 @@ class Follow:
         height = z - (body.scene.ground_m(x, y) or 0.0)
         posture = self.reward.posture(height, orientation, body.spec)
         reward = self.reward.per_second(error, posture) * CONTROL_DT_S
-        return reward - self._cost(body.loads()), fallen(body)
+        return reward - self._cost(body.loads()), fallen(body) or self.arrived(body.scene, x, y)
+
+    def drawn(self, rng: np.random.Generator) -> Array:
+        """A random command."""
+        return drawn_velocity(rng) if self.omni else drawn_command(rng)
+
+    def arrived(self, scene: Scene, x: float, y: float) -> bool:
+        """False: there is no goal."""
+        return False
 
     @classmethod
     def settled(cls, step: Any) -> Any:
@@ -150,8 +173,9 @@ class Follow:
         """
         return step % cls.COMMAND_STEPS > cls.SETTLED_STEPS
 
-    def succeeded(self) -> None:
+    def succeeded(self) -> bool | None:
         """None: there is no goal."""
+        return None
 
     def _cost(self, loads: JointLoads) -> float:
         """Cost of power and impacts in this control step."""
@@ -165,13 +189,63 @@ class Follow:
         """Mean tracking errors [m/s], [rad/s] in the second half of every command."""
         return self.mean_errors(self._errors, self._judged)
 
-    @staticmethod
-    def mean_errors(errors: Array, judged: int) -> dict[str, float]:
-        """Means, by name, of sums (2,) over `judged` control steps; empty if that is 0."""
+    def mean_errors(self, errors: Array, judged: int) -> dict[str, float]:
+        """Means, by name, of sums (3,) over `judged` control steps; empty if that is 0."""
         if not judged:
             return {}
-        speed, yaw_rate = (errors / judged).tolist()
-        return {"speed_error": speed, "yaw_rate_error": yaw_rate}
+        speed, yaw_rate, side = (errors / judged).tolist()
+        means = {"speed_error": speed, "yaw_rate_error": yaw_rate}
+        return means | {"side_error": side} if self.omni else means
+
+
+class Climb(Follow):
+    """Walk straight ahead over what the scene has, to its goal, at speeds that change every second.
+
+    An omnidirectional low level is commanded to climb; others have no such command.
+    """
+
+    SPEEDS_M_PER_S = 0.3, 0.55
+    PUSH_M_PER_S = 0.2
+
+    def __init__(
+        self,
+        steps: int,
+        reward: FollowReward | None = None,
+        omni: bool = False,
+        climb: float = 1.0,
+    ) -> None:
+        super().__init__(steps, reward, omni)
+        self.climb, self._passed = climb, False
+
+    def reset(self, body: RobotBase, seed: int) -> None:
+        super().reset(body, seed)
+        self._passed = False
+
+    def drawn(self, rng: np.random.Generator) -> Array:
+        speed = rng.uniform(*self.SPEEDS_M_PER_S)
+        if self.omni:
+            return omni_latent(np.array((speed, 0.0, 0.0, self.climb)))
+        return latent_for(speed, 0.0)
+
+    def arrived(self, scene: Scene, x: float, y: float) -> bool:
+        self._passed = self._passed or scene.progress_m(x, y) >= scene.goal_m
+        return self._passed
+
+    def succeeded(self) -> bool | None:
+        return self._passed
+
+    def metrics(self, fell: bool) -> dict[str, float]:
+        """None: the errors are those of every obstacle."""
+        return {}
+
+
+def velocity_of(latent: Array) -> tuple[float, float, float]:
+    """Forward, left [m/s] and yaw rate [rad/s] of a latent command (2,) or (4,)."""
+    if len(latent) == LATENT_SIZE:
+        speed, yaw_rate = commanded(latent)
+        return speed, 0.0, yaw_rate
+    forward, left, yaw_rate, _ = velocity_command(latent).tolist()
+    return forward, left, yaw_rate
 
 
 def drawn_command(rng: np.random.Generator) -> Array:
@@ -187,3 +261,29 @@ def drawn_command(rng: np.random.Generator) -> Array:
     elif which < 0.5:
         latent[0] = 1.0
     return latent
+
+
+def drawn_velocity(rng: np.random.Generator) -> Array:
+    """The latent (4,) of a random command within `COMMAND`, a fourth of them with some climb.
+
+    A tenth asks to stop, 15 % to turn on the spot, 15 % to go straight, a tenth for full speed, a
+    tenth to go sideways, a tenth for a tenth of the velocity. The more climb, the slower, to half.
+    """
+    low, high = np.array([ends for _, *ends in COMMAND]).T
+    command = rng.uniform(low, high)
+    climbs, which = rng.random() < 0.25, rng.random()
+    command[3] *= climbs
+    command[:3] *= 1.0 - 0.5 * command[3]
+    if which < 0.1:
+        command[:3] = 0.0
+    elif which < 0.25:
+        command[:2] = 0.0
+    elif which < 0.4:
+        command[1:3] = 0.0
+    elif which < 0.5:
+        command[0], command[1] = high[0], 0.0
+    elif which < 0.6:
+        command[0] = command[2] = 0.0
+    elif which < 0.7:
+        command[:3] *= 0.1
+    return omni_latent(command)

@@ -9,6 +9,7 @@ from itertools import pairwise
 import numpy as np
 
 from pixelgait.robot.control.controller import Controller, latent_for
+from pixelgait.robot.control.low_level import omni_latent
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.interface import CONTROL_DT_S, JointCommand
 from pixelgait.robot.spec import Array
@@ -28,6 +29,7 @@ class TrackingResult:
     """Result of a constant command; means unless stated otherwise."""
 
     speed: float  # [m/s]
+    left: float  # [m/s]
     yaw_rate: float  # [rad/s]
     travelled_m: float  # straight line, from where it settled
     aside_m: float  # largest, off the line on which it started
@@ -43,7 +45,14 @@ class TrackingResult:
 
 
 def walk(
-    controller: Controller, body: SimulatedBody, speed: float, yaw_rate: float, seconds: float
+    controller: Controller,
+    body: SimulatedBody,
+    speed: float,
+    yaw_rate: float,
+    seconds: float,
+    left: float = 0.0,
+    *,
+    omni: bool = False,
 ) -> TrackingResult:
     """Drive a body under a constant velocity command, from rest in its scene's layout of seed 0.
 
@@ -53,11 +62,15 @@ def walk(
         speed: [m/s]
         yaw_rate: [rad/s]
         seconds: measured, after `SETTLE_S`.
+        left: [m/s]
+        omni: whether the low level is omnidirectional.
 
     Raises:
         UserError: if the robot falls before there is anything to measure.
     """
     command = latent_for(speed, yaw_rate)
+    if omni:
+        command = omni_latent(np.array((speed, left, yaw_rate, 0.0)))
     reading = body.reset(0)
     start = planar_pose(body)
     controller.reset()
@@ -95,7 +108,7 @@ def _tracking_result(
 ) -> TrackingResult:
     torques, speeds, forces, sinking = (np.array(part) for part in zip(*loads, strict=True))
     velocities = np.array([planar_velocity(a, b) for a, b in pairwise(poses)])
-    speed, _, yaw_rate = velocities.mean(0).tolist()
+    speed, left, yaw_rate = velocities.mean(0).tolist()
     power = torques * speeds
     weight = float(forces.sum(1).mean())  # mean load of the feet
     landings = list(_landings(forces, sinking))
@@ -105,6 +118,7 @@ def _tracking_result(
     seconds = len(poses) * CONTROL_DT_S
     return TrackingResult(
         speed=speed,
+        left=left,
         yaw_rate=yaw_rate,
         travelled_m=float(np.hypot(*(poses[-1, :2] - poses[0, :2]))),
         aside_m=float(np.abs(aside).max()),

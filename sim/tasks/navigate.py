@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from pixelgait.robot.control.low_level import LATENT_SIZE
 from pixelgait.robot.interface import CONTROL_DT_S
 from pixelgait.robot.spec import Array
 from pixelgait.sim.body.interface import RobotBase
@@ -32,6 +33,7 @@ class Forward:
     the robot is `stuck`.
     """
 
+    latent_size = LATENT_SIZE
     CAP_M_PER_S = 0.6  # assumption: the paper gives none
     SHOVE_M_PER_S = 0.2  # at the start, in a random direction: no two episodes are equal
     stall_steps: float = 600  # 6 s, ten times as long as ADVANCE_M takes; assumption

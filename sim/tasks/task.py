@@ -21,6 +21,7 @@ class Task(Protocol):
     """Gives the reward of one episode, and ends it."""
 
     steps: int  # control steps an episode lasts at most
+    latent_size: int  # entries of a latent command
 
     def reset(self, body: RobotBase, seed: int) -> None: ...
 

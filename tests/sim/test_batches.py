@@ -13,7 +13,7 @@ from pixelgait.policies.normaliser import Normaliser
 from pixelgait.policies.training.plan import Plan
 from pixelgait.policies.training.rollouts import Job, RolloutWorker
 from pixelgait.robot.control.controller import HeadingHold
-from pixelgait.robot.control.low_level import LOW_LEVEL_WEIGHTS, LinearLowLevel
+from pixelgait.robot.control.low_level import LOW_LEVEL_WEIGHTS, LinearLowLevel, act, features
 from pixelgait.robot.interface import CONTROL_DT_S, Image, Reading
 from pixelgait.robot.safety.supervisor import Supervisor
 from pixelgait.robot.spec import A1, ROBOTS, RobotSpec
@@ -178,7 +178,11 @@ def test_stacked_low_levels_round_as_single_ones(spec: RobotSpec) -> None:
     together, phases = stacked(each), np.zeros((5, 1))
     for _ in range(30):
         inputs = rng.uniform(-1, 1, (5, 2)), rng.normal(size=(5, 4)), rng.normal(size=(5, 12))
-        expected = [low(*(x[i] for x in inputs), phases[i]) for i, low in enumerate(each)]
+        expected = []
+        for i, low in enumerate(each):
+            latent, imu, angles, phase = (x[i] for x in (*inputs, phases))
+            action = low.action(features(latent, imu, angles, phase))
+            expected.append(act(spec, latent, action, phase, angles))
         targets, phases = together(*inputs, phases)
         np.testing.assert_array_equal(targets, [target for target, _ in expected])
         np.testing.assert_array_equal(phases, [phase for _, phase in expected])
