@@ -10,8 +10,10 @@ import pytest
 from pixelgait.policies.low_level import searched_low_level, widened
 from pixelgait.policies.mirror import mirrored_inputs, mirrored_outputs
 from pixelgait.policies.normaliser import Normaliser
+from pixelgait.policies.runs.trained import trained_low_level
 from pixelgait.policies.training.plan import Plan
 from pixelgait.policies.training.rollouts import Job, RolloutWorker
+from pixelgait.robot.bundle import load_bundle
 from pixelgait.robot.control import gait
 from pixelgait.robot.control.controller import latent_for
 from pixelgait.robot.control.low_level import (
@@ -20,18 +22,27 @@ from pixelgait.robot.control.low_level import (
     OMNI,
     LinearLowLevel,
     act,
+    carried_size,
     features,
     omni_latent,
     velocity_command,
 )
 from pixelgait.robot.estimation.kinematics import LegKinematics
+from pixelgait.robot.interface import Image, Reading
 from pixelgait.robot.spec import A1, GO2, RobotSpec
+from pixelgait.sim.engines.registry import make_body
+from pixelgait.sim.scenes.flat import FlatGround
 from pixelgait.sim.scenes.uneven_ground import Kerb
 from pixelgait.sim.tasks.episode import Episode
 from pixelgait.sim.tasks.follow import drawn_velocity
+from pixelgait.sim.tasks.manoeuvres import walk
 
 STEPS = 120
 FLAT, KERB = 3, 4  # seeds
+
+
+def no_image() -> Image:
+    raise AssertionError
 
 
 def feet(spec: RobotSpec, phase: float, *command: float) -> np.ndarray:
@@ -129,3 +140,29 @@ def test_an_episode_is_the_same_alone_and_among_others(spec: RobotSpec) -> None:
     assert [episode.success for episode in together[0]] == [None, False]
     assert together[0][0].decisions.shape[1] == OMNI.command + 1
     worker.close()
+
+
+@pytest.mark.parametrize("name", ["walk-omni", "walk-omni-go2"])
+def test_a_shipped_graph_takes_the_command_and_climb_of_a_latent(name: str) -> None:
+    bundle = load_bundle(name)
+    legs = trained_low_level(bundle.folder / "low_level")
+    assert bundle.legs.command == tuple((low, high) for _, low, high in COMMAND[:3])
+    rng, upright = np.random.default_rng(0), np.array((0.0, 0.0, 0.0, 1.0))
+    angles = bundle.spec.default_pose_rad + 0.1 * rng.normal(size=12)
+    reading = Reading(0.0, angles, np.zeros(12), upright, rng.normal(size=3), no_image)
+    for command in ((0.5, -0.3, 0.2, 1.0), (-0.4, 0.0, 1.3, 0.0)):  # 1.3: with a heading hold
+        latent, carried = omni_latent(np.array(command)), np.ones(carried_size(bundle.spec))
+        expected, given = (low(latent, reading, carried) for low in (legs, bundle.low_level))
+        np.testing.assert_allclose(given[0], expected[0], atol=1e-5)
+        np.testing.assert_allclose(given[1], expected[1], atol=1e-5)
+
+
+def test_the_shipped_a1_walks_to_the_side_and_backwards() -> None:
+    body = make_body("mujoco", A1, FlatGround())
+    controller = load_bundle("walk-omni").controller()
+    side = walk(controller, body, 0.0, 0.0, 1.5, left=0.3, omni=True)
+    back = walk(controller, body, -0.4, 0.0, 1.5, omni=True)
+    body.close()
+    assert not side.fell
+    assert side.left == pytest.approx(0.3, abs=0.08)
+    assert back.speed == pytest.approx(-0.4, abs=0.1)
