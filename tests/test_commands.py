@@ -311,7 +311,7 @@ def refused(done: subprocess.CompletedProcess[str], *words: str) -> None:
         ("pixelgait-export --low-level gone --high-level gone --out b", ["gone"]),
         (
             "pixelgait-export --low-level gone --out b",
-            ["gone", "config.yaml", "(shipped: walk, walk-go2, walk-laikago, walk-mini-cheetah)"],
+            ["gone", "config.yaml", "(shipped: walk, walk-go2, walk-laikago, walk-mini-cheetah, "],
         ),
         ("pixelgait-export --low-level walk --high-level sit --encoder iap --out b", ["give one"]),
         ("pixelgait-export --low-level walk --seed -1 --out b", ["--seed is -1"]),
