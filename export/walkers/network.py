@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -105,15 +106,17 @@ def _traced(path: Path, inputs: int | None) -> onnx.ModelProto:
     data = io.BytesIO()
     given = (torch.zeros(1, inputs),)
     try:
-        torch.onnx.export(
-            module,
-            given,
-            data,  # type: ignore[arg-type]  # the exporter of TorchScript writes to memory, too
-            input_names=["obs"],
-            output_names=["actions"],
-            opset_version=17,
-            dynamo=False,
-        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # TorchScript has no other exporter than the old one
+            torch.onnx.export(
+                module,
+                given,
+                data,  # type: ignore[arg-type]  # the exporter of TorchScript writes to memory, too
+                input_names=["obs"],
+                output_names=["actions"],
+                opset_version=17,
+                dynamo=False,
+            )
     except Exception as error:  # torch's have no common base class
         line = str(error).splitlines()[0]
         raise UserError(f"{path}: does not run on {inputs} observations ({line})") from None

@@ -266,6 +266,28 @@ def test_the_graph_equals_a_reference_that_is_written_from_the_description(
     assert walker.rate_hz == pytest.approx(50.0)
 
 
+def test_torchscript_is_read_and_a_size_that_it_does_not_take_is_refused(tmp_path: Path) -> None:
+    import torch
+
+    torch.manual_seed(0)
+    module = torch.nn.Sequential(torch.nn.Linear(45, 16), torch.nn.ELU(), torch.nn.Linear(16, 12))
+    torch.jit.script(module).save(str(tmp_path / "policy.pt"))
+    walker, network = read_walker(tmp_path / "policy.pt", rl_sar_yaml(tmp_path), GO2, Told())
+    x = np.random.default_rng(0).standard_normal(45)
+    with torch.no_grad():
+        expected = module(torch.tensor(x, dtype=torch.float32)[None])[0].numpy()
+    np.testing.assert_allclose(runner(network)(x), expected, atol=1e-5)
+    assert Graph(walker, network).step(sensed(0)).shape == (12,)
+    fewer = rl_sar_yaml(tmp_path, observations=["ang_vel"])
+    with pytest.raises(UserError, match="does not run on 3 observations"):
+        read_walker(tmp_path / "policy.pt", fewer, GO2, Told())
+    with pytest.raises(UserError, match="give its --config"):
+        read_walker(tmp_path / "policy.pt", [], GO2, Told())
+    (tmp_path / "other.pt").write_text("weights")
+    with pytest.raises(UserError, match="no TorchScript"):
+        read_walker(tmp_path / "other.pt", fewer, GO2, Told())
+
+
 def test_what_the_files_do_not_say_is_said_with_its_source(tmp_path: Path) -> None:
     policy = save_linear(tmp_path / "policy.onnx", np.zeros((12, 45)), mjlab_metadata())
     walker, _ = read_walker(policy, [], GO2, Told())
