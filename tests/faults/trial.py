@@ -89,11 +89,17 @@ class WalkTrial(Observer, ABC):
             walked = self.walking() and not self.ended()
             began_s = time.monotonic()
             case.inject(self)
+        if case.at_start:  # a busy machine starts the controller late
+            self.spin(START_S, lambda: self.ended() or self._said())
         self.spin(case.watch_s, self.ended)
         self.spin(GRACE_S, lambda: False)
         sent = any(each.time_s >= began_s for each in self.received)  # or it was about to end
         self.injected = walked and (sent or case.at_start or case.expected.startswith(ENDS))
         return self._outcome(began_s)
+
+    def _said(self) -> bool:
+        """Whether the case's words were printed, or are the cause of a state."""
+        return any(self.case.says in text for text in (self.printed(), *self.states))
 
     def _outcome(self, began_s: float) -> Outcome:
         case, received = self.case, list(self.received)
