@@ -153,14 +153,10 @@ class DirectRun:
     def _make_loop(self, timeouts: Mapping[str, SensorTimeouts]) -> ControlLoop:
         bundle, options, link = self._bundle, self._options, self._link
         profiler = LatencyProfiler(bundle.control_dt_s, link.sensors)
-        if options.own_gait:
-            controller: Controller = bundle.velocity_controller(
-                options.response, timeouts, profiler
-            )
-        else:
-            controller = bundle.controller(sensor_timeouts=timeouts, stopwatch=profiler)
+        controller = _controller(options, bundle, timeouts, profiler)
         controller.supervisor.motors_enabled = not options.dry_run
         stands, recorder = latent_within(bundle.legs.command, np.zeros(3)), options.recorder
+        timeout_s = velocity.VELOCITY_TIMEOUT_S if options.own_gait else DRIVER_TIMEOUT_S
         return ControlLoop(
             link,
             controller,
@@ -168,9 +164,7 @@ class DirectRun:
             bundle.control_dt_s,
             self.operator,
             LoopOptions(
-                driver_timeout_s=velocity.VELOCITY_TIMEOUT_S
-                if options.own_gait
-                else DRIVER_TIMEOUT_S,
+                driver_timeout_s=timeout_s,
                 pilot=(lambda: stands) if self._piloted else None,
                 steering=self._steering,
                 keep_bytes=MAX_DECISION_BYTES if options.out else 0,
@@ -253,6 +247,17 @@ def _driver(address: Go2, bundle: Bundle, operator: Operator) -> Driver:
     from pixelgait.robot.unitree.driver import connected
 
     return connected(address, bundle.spec, bundle.legs, operator, time.time)
+
+
+def _controller(
+    options: DirectOptions,
+    bundle: Bundle,
+    timeouts: Mapping[str, SensorTimeouts],
+    stopwatch: LatencyProfiler,
+) -> Controller:
+    if options.own_gait:
+        return bundle.velocity_controller(options.response, timeouts, stopwatch)
+    return bundle.controller(sensor_timeouts=timeouts, stopwatch=stopwatch)
 
 
 def _camera(camera: str, bundle: Bundle, piloted: bool) -> tuple[str, str] | None:
