@@ -162,6 +162,7 @@ for name in ("torch", "pybullet", "gymnasium", "onnx", "rclpy", "matplotlib", "r
 from pixelgait.robot.bundle import load_bundle
 from pixelgait.robot.control.controller import Controller
 import pixelgait.robot.ros.run, pixelgait.robot.profiling.profile_bundle
+import pixelgait.robot.direct.run, pixelgait.robot.unitree.sport
 """
     subprocess.run([sys.executable, "-c", code], check=True)
 
