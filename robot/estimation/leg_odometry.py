@@ -57,7 +57,8 @@ REST_GAIN, RATE_GAIN = 0.01, 0.03  # of the gyroscope's bias at rest; of its mea
 DRIFT_REST_S = 2.0  # shorter rests say nothing about the heading's drift
 # How far it may be off, standard deviations.
 IN_THE_AIR_M_PER_S = 0.5  # at most; assumption
-MEMORY_S = 0.3  # for which an error of the velocity lasts
+OPTIMISM = 2.0  # of the filter's variance: errors of legs last
+MEMORY_S = 0.075  # for which an error of the velocity lasts
 LEG_SHARE = 0.01  # of the displacement
 HEADING_RAD, HEADING_NOISE_RAD = 0.01, 0.003  # of the IMU, against ours; of a reading
 DRIFT_RAD_PER_S = 0.0012  # of `Randomisation.heading_drift_rad_per_s`
@@ -371,7 +372,7 @@ class LegOdometry:
         self._moving_s += step_s
         self._bent_x -= self._moving_s * dy
         self._bent_y += self._moving_s * dx
-        more = 2.0 * self._variance * max(MEMORY_S, self._air_s) * step_s
+        more = 2.0 * OPTIMISM * self._variance * max(MEMORY_S, self._air_s) * step_s
         self._random += more
         if self._air_s > IN_THE_AIR_S:
             self._lifted += more
@@ -409,7 +410,7 @@ class LegOdometry:
             self._turn,
             (own + drift * bx * bx, drift * bx * by, own + drift * by * by),
             self._turned_variance + drift * self._moving_s * self._moving_s,
-            self._variance,
+            OPTIMISM * self._variance,
             problem,
             self._up,
         )

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -38,25 +37,23 @@ ESTIMATOR = ("robot.estimation.leg_odometry", "robot.estimation.kinematics")
 LEGS = EvalConfig("walk", odometry="legs")
 WALK = replace(LEGS, task="follow", scene="flat")
 ROVER, HOUSE = replace(LEGS, bundle="rover"), replace(LEGS, bundle="navigator", scene="rooms")
-# Rows: what walks, where.
-ROWS = {
+GO2_WALK, MUJOCO = replace(WALK, bundle="walk-go2"), ", MuJoCo"
+RANDOMISED = ", randomised"
+# Walks by their first cells: what walks, where.
+NOMINAL = {
     "`walk`, flat": WALK,
+    f"`walk`, flat{MUJOCO}": replace(WALK, body="mujoco"),
     "`walk`, rough": replace(WALK, scene="rough"),
-    "`walk-go2`, flat": replace(WALK, bundle="walk-go2"),
-    "`walk-go2`, rough": replace(WALK, bundle="walk-go2", scene="rough"),
+    "`walk-go2`, flat": GO2_WALK,
+    f"`walk-go2`, flat{MUJOCO}": replace(GO2_WALK, body="mujoco"),
     "`rover`, free-standing": replace(ROVER, scene="free-standing"),
-    "`rover-go2`, free-standing": replace(ROVER, bundle="rover-go2", scene="free-standing"),
     "`navigator`, rooms": HOUSE,
     "`navigator-go2`, rooms": replace(HOUSE, bundle="navigator-go2"),
 }
-COLUMNS: dict[str, Any] = {
-    f"{body}{kind}": {"body": body.lower(), "randomise": bool(kind)}
-    for body in ("PyBullet", "MuJoCo")
-    for kind in ("", ", randomised")
-}
+ROWS = NOMINAL | {f"{k}{RANDOMISED}": replace(v, randomise=True) for k, v in NOMINAL.items()}
 MEASURED = ("error %", "velocity [m/s]", "heading [deg]", "inside")
-COMPARED = (WALK, replace(WALK, randomise=True), replace(WALK, bundle="walk-go2"))
-COMPARED_SEEDS = range(10_500, 10_504)
+COMPARED = (WALK, replace(WALK, randomise=True))
+COMPARED_SEEDS = range(10_500, 10_502)
 
 
 @dataclass(frozen=True)
@@ -71,6 +68,8 @@ class OdometryConfig(WorkerOptions):
     """A walk by its legs and in truth, with its frames."""
     episodes: Episodes = 20
     """Walks of a cell."""
+    rows: tuple[str, ...] = ()
+    """Rows to measure, by their first cells, without comparison and picture; or all."""
 
 
 def main() -> None:
@@ -89,17 +88,18 @@ def write(config: OdometryConfig) -> None:
     kept = read_figures(config.figures) if config.figures.exists() else []
     rows = []
     for label, walk in ROWS.items():
-        for column, how in COLUMNS.items():
-            cell: Figures = {"row": label, "column": column, "estimator": files_sha256(*ESTIMATOR)}
-            cell["walks"] = config.episodes
-            wanted = replace(walk, **how, episodes=config.episodes, workers=config.workers)
-            figures = find_cell(kept, cell)
-            if figures is None:
-                figures = measured(wanted)
-                keep_cell(config.figures, kept, cell, figures)
-            rows.append(table_line([label, column, *cells(figures)]))
-    head = table_head(["", "simulator", "walks", "way [m]", *MEASURED])
+        cell: Figures = {"row": label, "estimator": files_sha256(*ESTIMATOR)}
+        figures = find_cell(kept, cell)
+        if figures is None and (not config.rows or label in config.rows):
+            wanted = replace(walk, episodes=config.episodes, workers=config.workers)
+            figures = measured(wanted)
+            keep_cell(config.figures, kept, cell, figures)
+        if figures is not None:
+            rows.append(table_line([label, *cells(figures)]))
+    head = table_head(["", "walks", "way [m]", *MEASURED])
     write_between(config.page, "odometry", "odometry", [*head, *rows])
+    if config.rows:
+        return
     write_between(config.page, "comparison", "odometry", compared())
     draw(config.picture)
 
