@@ -16,7 +16,7 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Ellipse
 
 from docs.figures.odometry.walks import by_invariant_filter, by_legs, logged, way_m
-from docs.figures.results.figure_store import Figures, find_cell, keep_cell, read_figures
+from docs.figures.results.figure_store import DEFINED, Figures, find_cell, keep_cell, read_figures
 from pixelgait.export.markdown_sections import (
     require_markers,
     table_head,
@@ -88,7 +88,7 @@ def write(config: OdometryConfig) -> None:
     kept = read_figures(config.figures) if config.figures.exists() else []
     rows = []
     for label, walk in ROWS.items():
-        cell: Figures = {"row": label, "estimator": files_sha256(*ESTIMATOR)}
+        cell: Figures = {"row": label, DEFINED: files_sha256(*ESTIMATOR)}
         figures = find_cell(kept, cell)
         if figures is None and (not config.rows or label in config.rows):
             wanted = replace(walk, episodes=config.episodes, workers=config.workers)
