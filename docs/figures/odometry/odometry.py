@@ -32,9 +32,11 @@ from pixelgait.robot.errors import run_command
 from pixelgait.robot.estimation.leg_odometry import Motion
 from pixelgait.sim.body.leg_odometry import INSIDE_95
 from pixelgait.sim.options import WorkerOptions
+from pixelgait.sim.world.seeds import VALIDATION
 
 ESTIMATOR = ("robot.estimation.leg_odometry", "robot.estimation.kinematics")
-LEGS = EvalConfig("walk", odometry="legs")
+# Validation seeds: the filter's numbers were chosen on `walk`, flat, in PyBullet, and on no other.
+LEGS = EvalConfig("walk", odometry="legs", seed=VALIDATION[0])
 WALK = replace(LEGS, task="follow", scene="flat")
 ROVER, HOUSE = replace(LEGS, bundle="rover"), replace(LEGS, bundle="navigator", scene="rooms")
 GO2_WALK, MUJOCO = replace(WALK, bundle="walk-go2"), ", MuJoCo"
@@ -51,9 +53,9 @@ NOMINAL = {
     "`navigator-go2`, rooms": replace(HOUSE, bundle="navigator-go2"),
 }
 ROWS = NOMINAL | {f"{k}{RANDOMISED}": replace(v, randomise=True) for k, v in NOMINAL.items()}
-MEASURED = ("error %", "velocity [m/s]", "heading [deg]", "inside")
+MEASURED = ("error % (worst)", "velocity [m/s]", "heading [deg]", "inside", "arrived")
 COMPARED = (WALK, replace(WALK, randomise=True))
-COMPARED_SEEDS = range(10_500, 10_502)
+COMPARED_SEEDS = VALIDATION[:2]
 
 
 @dataclass(frozen=True)
@@ -111,7 +113,7 @@ def measured(config: EvalConfig) -> Figures:
     names = list(walks[0].metrics)
     return {
         "upright": len(walks),
-        "success": [bool(each.success) for each in episodes],
+        "success": [each.success for each in episodes],
         **{name: [each.metrics[name] for each in walks] for name in names},
     }
 
@@ -122,10 +124,11 @@ def cells(figures: Figures) -> list[str]:
     return [
         str(figures["upright"]),
         f"{np.mean(figures['way_m']):.1f}",
-        f"{share.mean():.2f} ({np.quantile(share, 0.95):.1f})",
+        f"{share.mean():.2f} ({share.max():.1f})",
         f"{math.sqrt(np.square(figures['velocity_error_m_per_s']).mean()):.3f}",
         f"{np.degrees(np.mean(figures['heading_error_rad'])):.1f}",
-        f"{100.0 * np.mean(figures['odometry_inside_rate']):.0f} %",
+        f"{sum(figures['odometry_inside_rate']):.0f}",
+        "" if None in figures["success"] else str(sum(figures["success"])),
     ]
 
 
