@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from pixelgait.export.markdown_sections import table_head, table_line
 from pixelgait.export.walkers.options import ranges
-from pixelgait.export.walkers.trial import LEAST_ANSWER, PUSH_M_PER_S, PUSHES, Answer, Trial
+from pixelgait.export.walkers.trial import (
+    LEAST_ANSWER,
+    PUSH_M_PER_S,
+    PUSHES,
+    RANDOMISED,
+    Answer,
+    Trial,
+)
 from pixelgait.export.walkers.walker import Walker
 
 DRIFTS = 0.05  # m/s, rad/s, of a robot that is told to stand: more is said; assumption
@@ -72,6 +79,8 @@ def summary(trial: Trial) -> list[str]:
         "* Climbed in mujoco: "
         + ", ".join(f"{c.obstacle} {c.passed} of {c.of}" for c in trial.climbs)
         + ".",
+        f"* Falls of randomised robots (masses, friction, motors, delays of 0 to 40 ms, noise): "
+        f"{trial.randomised_falls} of {RANDOMISED}.",
         f"* Steps whose targets the supervisor limited: {100 * min(limited):.0f} to "
         f"{100 * max(limited):.0f} %.",
     ]

@@ -17,6 +17,7 @@ from pixelgait.robot.interface import CONTROL_DT_S, Reading
 from pixelgait.robot.safety.supervisor import Supervisor
 from pixelgait.robot.spec import Array, Ranges
 from pixelgait.sim.body.interface import SimulatedBody
+from pixelgait.sim.body.randomisation import Randomisation
 from pixelgait.sim.engines.registry import BODIES, make_body
 from pixelgait.sim.scenes.flat import FlatGround
 from pixelgait.sim.scenes.uneven_ground import Flight
@@ -42,6 +43,7 @@ CREEPS_M_PER_S = (0.1, 0.2, 0.3)  # tried in turn by a walker that does not turn
 TURN_RAD_PER_S = 0.8
 PUSH_M_PER_S, PUSHES, BETWEEN_PUSHES_S = 0.5, 4, 1.5
 CLIMB_M_PER_S, CLIMB_S, CLIMBS = 0.6, 14.0, 3
+RANDOMISED = 8  # robots of the ranges of training, each a walk ahead with a turn
 KERBS_M = (0.03, 0.05, 0.08, 0.12)
 STAIRS = (0.1,) * 5  # of 30 cm
 PARITY_OF = ("ahead, faster", "curve", "turn left")  # commands whose steps are compared
@@ -80,6 +82,7 @@ class Trial:
     pushes_survived: dict[str, int] = field(default_factory=dict)  # by engine, of `PUSHES`
     least_turning_speed_m_per_s: float = 0.0
     turns_on_the_spot: bool = True
+    randomised_falls: int = 0  # of `RANDOMISED`
     sensed: list[list[dict[str, Any]]] = field(default_factory=list)
 
     def contract(self) -> dict[str, Any]:
@@ -112,7 +115,22 @@ def hold_trial(bundle: Bundle) -> Trial:
                 _find_turning_speed(bundle, body, engine, trial)
     trial.climbs = [climb(bundle, f"kerb of {100 * rise:.0f} cm", [rise]) for rise in KERBS_M]
     trial.climbs.append(climb(bundle, "5 stairs of 10 x 30 cm", STAIRS))
+    trial.randomised_falls = _randomised(bundle)
     return trial
+
+
+def _randomised(bundle: Bundle) -> int:
+    """Number of randomised robots that fall: masses, friction, motors, delays, sensors."""
+    asked = np.clip(COMMANDS["curve"], *np.array(bundle.legs.command).T)
+    ranges, falls = Randomisation(), 0
+    with closing(make_body("mujoco", bundle.spec, FlatGround(), randomisation=ranges)) as body:
+        for seed in range(RANDOMISED):
+            controller = controller_of(bundle)
+            for _ in _steps(controller, body, asked, SETTLE_S + MEASURE_S, seed):
+                if fallen(body) or controller.supervisor.fault:
+                    falls += 1
+                    break
+    return falls
 
 
 def _within(ranges: Ranges) -> dict[str, Array]:

@@ -38,6 +38,7 @@ UNSERVED = {
 }
 NAMES = {  # of other programs
     "ang_vel": "base_ang_vel",
+    "ang_vel_body": "base_ang_vel",
     "gravity_vec": "projected_gravity",
     "commands": "velocity_commands",
     "command": "velocity_commands",

@@ -266,6 +266,20 @@ def test_the_graph_equals_a_reference_that_is_written_from_the_description(
     assert walker.rate_hz == pytest.approx(50.0)
 
 
+def test_a_network_of_an_old_opset_is_converted_and_one_of_a_new_one_refused(
+    tmp_path: Path,
+) -> None:
+    """Isaac Lab exported opset 11 for years."""
+    matrix = np.random.default_rng(0).standard_normal((12, 45))
+    old = save_linear(tmp_path / "old.onnx", matrix, opset=11)
+    walker, network = read_walker(old, [deploy_yaml(tmp_path)], GO2, Told())
+    np.testing.assert_allclose(runner(network)(np.ones(45)), matrix.sum(1), atol=1e-5)
+    assert Graph(walker, network).step(sensed(0)).shape == (12,)
+    new = save_linear(tmp_path / "new.onnx", matrix, opset=22)
+    with pytest.raises(UserError, match="opset 22, expected 21 at most: export it anew"):
+        read_walker(new, [deploy_yaml(tmp_path)], GO2, Told())
+
+
 def test_torchscript_is_read_and_a_size_that_it_does_not_take_is_refused(tmp_path: Path) -> None:
     import torch
 
@@ -404,6 +418,8 @@ def test_the_card_says_what_a_walker_cannot_do() -> None:
         "* Obeyed by less than 50 %: left in pybullet.",
         "* Pushes of 0.5 m/s survived: 3 of 4 in pybullet.",
         "* Climbed in mujoco: kerb of 8 cm 1 of 3.",
+        "* Falls of randomised robots (masses, friction, motors, delays of 0 to 40 ms, noise): "
+        "0 of 8.",
         "* Steps whose targets the supervisor limited: 9 to 70 %.",
         "* Told to stand in pybullet it moves: 0.00 m/s ahead, 0.00 m/s left, 0.20 rad/s.",
         "* It does not turn on the spot: it is commanded 0.2 m/s at least in turns.",

@@ -34,7 +34,9 @@ def pose_of(names: Any) -> list[float]:
     return [POSE[name.split("_")[1]] for name in names]
 
 
-def save_linear(path: Path, matrix: Array, metadata: dict[str, str] | None = None) -> Path:
+def save_linear(
+    path: Path, matrix: Array, metadata: dict[str, str] | None = None, opset: int = 17
+) -> Path:
     """A network of one linear layer (12, n), as ONNX with a batch axis."""
     inputs = matrix.shape[1]
     nodes = [helper.make_node("MatMul", ["obs", "weights"], ["actions"])]
@@ -46,7 +48,7 @@ def save_linear(path: Path, matrix: Array, metadata: dict[str, str] | None = Non
     graph = helper.make_graph(
         nodes, "policy", [tensor("obs", inputs)], [tensor("actions", 12)], [weights]
     )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
     for key, value in (metadata or {}).items():
         entry = model.metadata_props.add()
         entry.key, entry.value = key, value

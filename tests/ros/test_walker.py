@@ -38,7 +38,14 @@ while not stop.wait(0.1):
 def short_trial(monkeypatch: pytest.MonkeyPatch) -> None:
     """A trial of seconds: two commands, one push, one low kerb."""
     few = {name: trial.COMMANDS[name] for name in trial.MUST}
-    changes = {"COMMANDS": few, "PARITY_OF": (), "PUSHES": 1, "CLIMBS": 1, "CLIMB_S": 4.0}
+    changes = {
+        "COMMANDS": few,
+        "PARITY_OF": (),
+        "PUSHES": 1,
+        "CLIMBS": 1,
+        "RANDOMISED": 1,
+        "CLIMB_S": 4.0,
+    }
     changes |= {"KERBS_M": (0.02,), "STAIRS": (0.02,), "CREEPS_M_PER_S": (), "MEASURE_S": 0.5}
     for name, value in changes.items():
         monkeypatch.setattr(trial, name, value)
