@@ -44,6 +44,7 @@ ANOTHER_M = 0.06  # heights that differ by more are another surface
 SIGMA_M, SIGMA_PER_M = 0.004, 0.006  # of a height at a distance r: SIGMA_M + SIGMA_PER_M r^2
 NOISES = np.float32(2.0)  # standard deviations that are noise
 LEAST_GAIN = 0.15
+LEVEL_RAD, LEAST_TILT_GAIN = 0.1, 0.003  # of the camera's tilt
 EDGE_PER_M = 0.1  # 1/depth: a pixel between two such steps down, or two up, is a mixture
 CODE_PER_M, CODE_BITS = 2000.0, 12  # heights while sorting: 0.5 mm
 STEP_M = 0.07  # more above the lowest ground within `STEP_CELLS` is an obstacle; kerbs of 5 cm pass
@@ -69,7 +70,7 @@ class Surroundings(NamedTuple):
         """
         size = 2 * STEP_CELLS + 1
         known = np.where(np.isnan(self.ground), np.float32(9.0), self.ground)
-        lowest = cv2.erode(known, np.ones((size, size), np.uint8))
+        lowest = cv2.erode(known, cv2.getStructuringElement(cv2.MORPH_ELLIPSE, (size, size)))
         least = np.float32(STEP_M) + NOISES * _sigma_m(self.nearest)
         return np.asarray(self.top - lowest > least)
 
@@ -90,7 +91,7 @@ class LocalMap:
         self._shift_m = 0.0  # from the given heights to the map's, by the ground in frames
         self._sole_m = 0.0  # how much higher the soles are than the map's ground under them
         self._below_m = 0.0  # height of the base above its two lowest soles
-        self.tilt_rad = np.zeros(2)  # of the camera: roll, pitch
+        self.tilt_rad, self._tilts = np.zeros(2), 0  # of the camera: roll, pitch; images for it
         self._began_s: float | None = None  # `seen_s` counts from here: float32 keeps 10 us
         self._filled: Floats | None = None  # (SIDE, SIDE) of `height_scan`
 
@@ -272,7 +273,12 @@ class LocalMap:
         rotation: Array,
         base_m: float,
     ) -> None:
-        """Slowly: near ground, which is flat on average, says what the camera is off by."""
+        """Near ground, which is level on average, says what the camera is off by.
+
+        The mean of all images at first, later that of tens of seconds: ramps come and go.
+        """
+        if np.abs(rotation[2, :2]).max() > LEVEL_RAD:  # the robot is on a ramp
+            return
         height = low - np.float32(base_m + self._shift_m - self._below_m)
         cos, sin = rotation[:2, 0] / math.hypot(*rotation[:2, 0])
         ahead, left = cos * x + sin * y, cos * y - sin * x
@@ -284,7 +290,9 @@ class LocalMap:
         plane = np.linalg.solve(columns @ columns.T + 1e-6 * np.eye(3), columns @ height)
         if np.abs(plane @ columns - height).mean() < 0.015:  # else a step or a heap
             off = np.clip((-plane[2], plane[1]), -0.1, 0.1)
-            self.tilt_rad = np.clip(self.tilt_rad + 0.05 * off, -0.12, 0.12)
+            self._tilts += 1
+            gain = max(LEAST_TILT_GAIN, 1.0 / (3.0 + self._tilts))
+            self.tilt_rad = np.clip(self.tilt_rad + gain * off, -0.12, 0.12)
 
     def surroundings(self, time_s: float, position: Vector, heading_rad: float) -> Surroundings:
         """The map around a base at this position [m] and heading."""
