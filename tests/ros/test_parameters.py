@@ -22,7 +22,7 @@ RANGES_S = {
     **dict.fromkeys(("driver_timeout_s", "odom_timeout_s", "cmd_vel_timeout_s"), (0.02, 10.0)),
     "goal_timeout_s": (0.0, 3600.0),
 }
-READ_ONLY = {"bundle", "enable_stamped_cmd_vel", "base_frame", "stop_service", "map"}
+READ_ONLY = {"bundle", "enable_stamped_cmd_vel", "base_frame", "stop_service", "map", "publish_tf"}
 OTHERS = {"check_camera", "check_power", "collision_guard"}
 # Parameters that every rclpy node declares.
 RCLPY = {"use_sim_time", "start_type_description_service"}
