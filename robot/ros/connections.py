@@ -68,6 +68,8 @@ class Connections:
         self._sensor_node = sensors = ros2.quiet_node(node, f"{node.get_name()}_sensors")
         self._transforms = StaticTransforms(sensors, parameters.base_frame)
         self._imu_mount: str | None = None  # what is to be said about it
+        # The motion by the robot's legs, of the control loop, or by its own odometry.
+        self.motion: Callable[[], Motion | None] = lambda: None
         driver: Driver | None = None
         try:
             driver = self._driver(options.address, node, bundle)
@@ -94,11 +96,9 @@ class Connections:
             guards = lambda: parameters.guards  # noqa: E731
             self.map = MapTopics(sensors, bundle.spec, width / height, guards)
             self._map_publishers = MapPublishers(node, parameters.base_frame)
-        self._own_gait = isinstance(options.address, OWN_GAIT)  # and odometry
+        self._needs_odometry = isinstance(options.address, Velocity)
         transforms = parameters.publishes_tf
         self.odometry = OdometryTopic(node, parameters.base_frame, transforms)
-        # The motion by the robot's legs; of the control loop, None before the first step.
-        self.motion: Callable[[], Motion | None] = lambda: None
         self.pilot: VelocityCommands | None = None
         self.goal: GoalCommand | None = None
         self._camera: tuple[Camera, CameraInfoCheck, CameraMountCheck] | None = None
@@ -140,7 +140,10 @@ class Connections:
         if isinstance(address, Go2Sport):
             from pixelgait.robot.unitree import sport
 
-            return sport.connected(address, self._operator, partial(ros2.now_s, self._sensor_node))
+            go2 = sport.connected(address, self._operator, partial(ros2.now_s, self._sensor_node))
+            go2.moved = lambda *motion: self.odometry.publish(*motion)
+            self.motion = lambda: go2.motion
+            return go2
         if isinstance(address, Go2):
             from pixelgait.robot.unitree.driver import connected
 
@@ -241,7 +244,7 @@ class Connections:
         one that comes later. Several publishers of odometry are no conflict: the goal is suspended.
         """
         others = self._other_nodes.others(ODOMETRY)
-        self.odometry.give_way(bool(others) or self._own_gait)
+        self.odometry.give_way(bool(others) or self._needs_odometry)
         if self.goal is not None:
             self.goal.odometry_conflict = several(others)
         other = self._other_nodes.conflicting_publisher() or self.link.conflicting_publisher()

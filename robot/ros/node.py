@@ -187,7 +187,8 @@ class ControllerNode(LifecycleNode):
             # Only now: a robot that another node walks would be damped by a second publisher.
             self.connections.link.acquire(self._stop)
             self.loop = loop = self._make_loop()
-            self.connections.motion = lambda: loop.operation.motion
+            if not isinstance(self.options.address, OWN_GAIT):
+                self.connections.motion = lambda: loop.operation.motion
             freeze_collector()
             shorten_switch_interval()
             self.loop.start()

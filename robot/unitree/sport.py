@@ -12,6 +12,7 @@ from threading import Event
 import numpy as np
 
 from pixelgait.robot.errors import UserError
+from pixelgait.robot.estimation.leg_odometry import Motion
 from pixelgait.robot.interface import (
     NO_JOINTS,
     Image,
@@ -78,6 +79,8 @@ class SportDriver(Go2Sensors):
         self._sport_freshness = Freshness(SPORT_SENSOR)
         self._sport: go2.Record | None = None
         self._sport_stamp_s = 0.0
+        self.motion: Motion | None = None  # the newest, by the robot's own odometry
+        self.moved: Callable[[Reading, Motion], None] = lambda *_: None  # called for each
         self.received[SPORT_SENSOR] = 0
         self._posture, self._moves = Posture.IDLE, False  # as commanded
         self._balances = False  # whether it may be moved
@@ -98,11 +101,24 @@ class SportDriver(Go2Sensors):
             now_s = self._now_s()  # by arrival: its stamps are of another clock
             if self._sport_freshness.arrived(now_s, now_s, time.monotonic()):
                 self._sport, self._sport_stamp_s = state, now_s
+                self._locate(state)
         if any(each.record["api"] == MOVE for each in self._others.take(N=10)):
             self._others_s = time.monotonic()
         for answer in self._responses.take(N=10):
             if int(answer.record["id"]) in self._numbers:
                 self._answered(int(answer.record["code"]))
+
+    def _locate(self, state: go2.Record) -> None:
+        """Take the motion of a state, whose velocity is in the base's frame."""
+        if self._state is None:
+            return
+        reading, unknown = self.read(_no_image, None), (0.0, 0.0, 0.0)
+        ahead, left, _ = state["velocity"].tolist()
+        height_m, turn = float(state["position"][2]), float(state["yaw_speed"])
+        self.motion = Motion(
+            *self.angles().tolist(), height_m, ahead, left, turn, unknown, 0.0, 0.0, None
+        )
+        self.moved(reading, self.motion)
 
     def _answered(self, code: int) -> None:
         """The robot's answer to the first of the pending requests."""

@@ -107,6 +107,8 @@ def test_a_go2_walks_lies_down_and_stands_up_as_requested(pair: Pair) -> None:
     read = pair.driver.read(no_image, None)
     assert read.joint_angles.size == 0
     np.testing.assert_allclose(read.odometry, (1.5, -0.5, 0.0))
+    assert pair.driver.motion is not None
+    assert (pair.driver.motion.x, pair.driver.motion.y) == (1.5, -0.5)
     pair.until(lying, posture=Posture.DOWN)
     assert STOP_MOVE in pair.asked
     pair.asked.clear()
