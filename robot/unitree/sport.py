@@ -21,7 +21,7 @@ from pixelgait.robot.interface import (
     Reading,
     VelocityCommand,
 )
-from pixelgait.robot.rotation import heading
+from pixelgait.robot.rotation import heading, to_base_frame
 from pixelgait.robot.runtime.state_machine import Operator, RobotState
 from pixelgait.robot.safety.sensor_age import Freshness
 from pixelgait.robot.spec import GO2, Array
@@ -115,9 +115,9 @@ class SportDriver(Go2Sensors):
         reading, unknown = self.read(_no_image, None), (0.0, 0.0, 0.0)
         ahead, left, _ = state["velocity"].tolist()
         height_m, turn = float(state["position"][2]), float(state["yaw_speed"])
-        self.motion = Motion(
-            *self.angles().tolist(), height_m, ahead, left, turn, unknown, 0.0, 0.0, None
-        )
+        up = to_base_frame((0.0, 0.0, 1.0), reading.orientation.tolist())
+        pose = self.angles().tolist()
+        self.motion = Motion(*pose, height_m, ahead, left, turn, unknown, 0.0, 0.0, None, up)
         self.moved(reading, self.motion)
 
     def _answered(self, code: int) -> None:
