@@ -116,8 +116,9 @@ class SportDriver(Go2Sensors):
         ahead, left, _ = state["velocity"].tolist()
         height_m, turn = float(state["position"][2]), float(state["yaw_speed"])
         up = to_base_frame((0.0, 0.0, 1.0), reading.orientation.tolist())
-        pose = self.angles().tolist()
-        self.motion = Motion(*pose, height_m, ahead, left, turn, unknown, 0.0, 0.0, None, up)
+        x, y, heading_rad = self.angles().tolist()
+        speeds, unsure = (ahead, left, turn), (unknown, 0.0, 0.0)
+        self.motion = Motion(x, y, heading_rad, height_m, *speeds, *unsure, None, up)
         self.moved(reading, self.motion)
 
     def _answered(self, code: int) -> None:
