@@ -103,7 +103,8 @@ class FakeDriver:
         self.spec, self.image_shape, self._node = spec, image_shape, node
         self.alter: Alter = lambda topic, message: message
         self.turns = False
-        self._heading_tick = 0  # periods in which it turned
+        self._sent_ns = 0  # stamp of the newest joint states
+        self._time_s = self._turned_s = 0.0  # since it began; of turning
         self.also: Callable[[], None] = lambda: None  # called with every image
         self.received: list[ReceivedCommand] = []
         self._angles = spec.default_pose_rad.copy()
@@ -144,20 +145,23 @@ class FakeDriver:
             self.received.append(parse_command(message))
 
     def _publish(self, tick: int) -> None:
-        velocities = self._velocities()
-        self._angles = self._angles + PERIOD_S * velocities
         now = self._node.get_clock().now().nanoseconds
+        # On a busy machine more than a period has passed, and joints must move as they say.
+        step_s = min((now - self._sent_ns) / 1e9, DRIVER_TIMEOUT_S) if tick else PERIOD_S
+        self._sent_ns = now
+        velocities = self._velocities(step_s)
+        self._angles = self._angles + step_s * velocities
         joints = ros2.JointState(name=list(self.spec.joint_names))
         joints.header.stamp = ros2.stamp(now)
         noise = self._rng.normal(0.0, 2e-4, self._angles.size)
         joints.position, joints.velocity = (self._angles + noise).tolist(), velocities.tolist()
         turn = 2.0 * np.pi * ROCK_HZ
-        phase = turn * PERIOD_S * tick
+        self._time_s, self._turned_s = self._time_s + step_s, self._turned_s + self.turns * step_s
+        phase = turn * self._time_s
         roll = ROCK_RAD * np.sin(phase)
-        self._heading_tick += self.turns
         swing = 2.0 * np.pi * SWING_HZ
-        yaw = SWING_RAD * np.sin(swing * PERIOD_S * self._heading_tick)
-        yaw_rate = self.turns * SWING_RAD * swing * np.cos(swing * PERIOD_S * self._heading_tick)
+        yaw = SWING_RAD * np.sin(swing * self._turned_s)
+        yaw_rate = self.turns * SWING_RAD * swing * np.cos(swing * self._turned_s)
         orientation = turned(np.array((np.sin(roll / 2.0), 0.0, 0.0, np.cos(roll / 2.0))), yaw)
         rate = np.array((ROCK_RAD * turn * np.cos(phase), 0.0, 0.0)) + yaw_rate * np.array(
             (0.0, np.sin(roll), np.cos(roll))
@@ -187,12 +191,12 @@ class FakeDriver:
         noise = self._rng.normal(0.0, NOISE, seen.shape)
         return np.clip(seen + noise, 0.0, 255.0).astype(np.uint8)
 
-    def _velocities(self) -> Array:
-        """Joint velocities (12,) [rad/s], towards the targets or the lying pose."""
+    def _velocities(self, step_s: float) -> Array:
+        """Joint velocities (12,) [rad/s], towards the targets or the lying pose, for a step [s]."""
         last = self.received[-1] if self.received else None
         current = last is not None and time.monotonic() - last.time_s < DRIVER_TIMEOUT_S
         if last is not None and current and last.position is not None:
-            wanted = (last.position - self._angles) / FOLLOW_S
+            wanted = (last.position - self._angles) / max(FOLLOW_S, step_s)
         elif last is not None:
             wanted = (self._lying - self._angles) / SINK_S
         else:

@@ -26,6 +26,7 @@ from tests.faults.observer import Observer
 
 START_S = 40.0  # until the robot walks, on a busy machine
 WALK_S = 1.0  # before the fault
+STAND_S = 5.0  # until it stands, after the watch, on a busy machine
 ATTEMPTS = 3
 FOLDER = "FOLDER"
 GRACE_S = 0.3  # for the last commands of a process to arrive
@@ -92,6 +93,8 @@ class WalkTrial(Observer, ABC):
         if case.at_start:  # a busy machine starts the controller late
             self.spin(START_S, lambda: self.ended() or self._said())
         self.spin(case.watch_s, self.ended)
+        if case.expected == STAYS:
+            self.spin(STAND_S, lambda: self.ended() or at_rest(self.received))
         self.spin(GRACE_S, lambda: False)
         sent = any(each.time_s >= began_s for each in self.received)  # or it was about to end
         self.injected = walked and (sent or case.at_start or case.expected.startswith(ENDS))

@@ -25,8 +25,9 @@ from tests.faults.cases import GROUPS, JOINTS
 from tests.faults.driver import ReceivedCommand
 from tests.faults.events import judge, survive
 from tests.faults.go2 import GO2_FAULTS
+from tests.faults.robot import STANDS
 from tests.faults.ros2_control import yielding
-from tests.faults.table import FaultsConfig, report
+from tests.faults.table import FaultsConfig, report, written
 from tests.faults.trial import DAMPS, ENDS, SILENT, SINKS, WALK_S, WALKS, Trial, worst
 
 
@@ -155,6 +156,15 @@ def test_faults_are_many_and_named_once() -> None:
     names = [f"{group}: {case.name}" for group, cases in GROUPS.items() for case in cases]
     assert len(names) >= 60
     assert len(set(names)) == len(names)
+
+
+def test_the_page_has_a_row_of_every_fault_with_its_words() -> None:
+    rows = written(Path(__file__).resolve().parents[2] / "docs/faults.md")
+    for group, cases in GROUPS.items():
+        for case in cases:
+            row = rows[group, case.name]
+            assert case.says.replace("|", "/") in row
+            assert getattr(case, "expected", STANDS) in row
 
 
 def test_events_are_judged_by_the_commands_received(tmp_path: Path) -> None:
