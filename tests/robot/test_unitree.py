@@ -43,7 +43,8 @@ TYPE_IDS = {
     go2.LOW_STATE: "f1853a99e23d0daa1610b65c526b40",
 }
 # 8-bit numbers in partners' types: of Cyclone DDS 0.10, and of the vendor's Python types on 11.
-OCTETS = {"0.10": types.byte, "11": types.uint8}
+BYTE = getattr(types, "byte", types.uint8)  # which Cyclone DDS 0.10 calls uint8
+OCTETS = {"0.10": BYTE, "11": types.uint8}
 KINDS = {
     "u2": types.uint16,
     "u4": types.uint32,
@@ -89,7 +90,7 @@ def partners_type(message: go2.Message, octet: Any) -> Any:
     return make_idl_struct(name.rpartition(".")[2], name, fields)
 
 
-def as_sample(message: go2.Message, record: Any, octet: Any = types.byte) -> Any:
+def as_sample(message: go2.Message, record: Any, octet: Any = BYTE) -> Any:
     """The record as Cyclone's own object."""
     values = []
     for name, kind, count in message.fields:
@@ -116,7 +117,7 @@ def test_checksums_are_the_vendors() -> None:
 
 @pytest.mark.parametrize("message", TYPE_IDS, ids=lambda message: message.name[-8:])
 def test_types_are_the_vendors(message: go2.Message) -> None:
-    kind = partners_type(message, types.byte)
+    kind = partners_type(message, BYTE)
     found = kind.__idl__.get_type_info().minimal.typeid_with_size.type_id
     assert found.serialize(use_version_2=True)[4:].hex() == TYPE_IDS[message]
     assert kind.__idl__.idl_transformed_typename == message.name
