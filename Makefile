@@ -104,7 +104,7 @@ aarch64:  ## the runtime on an emulated aarch64, from nothing: bundles, replays,
 	tests/aarch64/install.sh $(ARM)
 	$(ARM)/pixelgait-profile rover --seconds 5 --no-realtime
 	$(ARM)/python -m tests.aarch64.control_loop
-	$(ARM)/python -m pytest -p no:cacheprovider $(ON_ARM)
+	$(ARM)/python -m pytest -p no:cacheprovider -p tests.aarch64.no_multicast $(ON_ARM)
 
 benchmark: $(INSTALLED)  ## rollout speed against bare physics
 	$(BIN)/pixelgait-benchmark

@@ -80,8 +80,12 @@ class ControllerNode(LifecycleNode):
         service.callback = ros2.refusing(service.callback)
 
     def destroy_node(self) -> None:
-        """Destroy all services, subscriptions and publishers."""
-        self._operator_services.close()
+        """Destroy all services, subscriptions and publishers.
+
+        Kilted's rclpy does so at its shutdown, also where the parameters were refused.
+        """
+        if hasattr(self, "_operator_services"):
+            self._operator_services.close()
         super().destroy_node()
 
     def start(self) -> None:
