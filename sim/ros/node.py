@@ -46,7 +46,10 @@ class SimConfig(MountOptions, SceneOptions):
     Arguments for ROS follow --ros-args.
     """
 
-    APART = (("--gui", "--realtime"),)
+    APART = (
+        ("--gui", "--realtime"),
+        *(("--no-odom", f"--odom-{error}") for error in ("scale", "turn", "noise")),
+    )
 
     robot: str = "a1"
     """a1, mini_cheetah, laikago, go2, or a robot file (.yaml) by pixelgait-robot."""
