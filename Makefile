@@ -100,11 +100,13 @@ kilted:  ## the ROS tests under Kilted instead of Jazzy, in build/kilted: anothe
 # What of the tests a robot's computer can run: without simulators, torch and ROS 2.
 ARM := build/aarch64
 ON_ARM := $(foreach test,replay recording unitree go2_driver profiling timing latency,tests/robot/test_$(test).py)
+# Three tests need Cyclone DDS 11 in Python, which Debian 12 has no library for.
 aarch64:  ## the runtime on an emulated aarch64, from nothing: bundles, replays, recording, DDS, profile, loop: 30 min
 	tests/aarch64/install.sh $(ARM)
 	$(ARM)/pixelgait-profile rover --seconds 5 --no-realtime
 	$(ARM)/python -m tests.aarch64.control_loop
-	$(ARM)/python -m pytest -p no:cacheprovider -p tests.aarch64.no_multicast $(ON_ARM)
+	$(ARM)/python -m pytest -p no:cacheprovider -p tests.aarch64.no_multicast \
+		-k 'not spoil_the_clock and not found_before_it_writes and not publisher_of_states' $(ON_ARM)
 
 benchmark: $(INSTALLED)  ## rollout speed against bare physics
 	$(BIN)/pixelgait-benchmark
