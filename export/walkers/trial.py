@@ -24,6 +24,7 @@ from pixelgait.sim.scenes.uneven_ground import Flight
 from pixelgait.sim.tasks.task import fallen, planar_pose, planar_velocity
 
 SETTLE_S, MEASURE_S = 1.5, 2.5  # of every command; assumptions
+CURVE = (0.6, 0.0, 0.8)
 # Commands by name: ahead, left [m/s], yaw rate [rad/s]; clipped to the walker's ranges.
 COMMANDS: dict[str, tuple[float, float, float]] = {
     "stand": (0.0, 0.0, 0.0),
@@ -35,7 +36,7 @@ COMMANDS: dict[str, tuple[float, float, float]] = {
     "right": (0.0, -0.3, 0.0),
     "turn left": (0.0, 0.0, 0.8),
     "turn right": (0.0, 0.0, -0.8),
-    "curve": (0.6, 0.0, 0.8),
+    "curve": CURVE,
 }
 MUST = ("stand", "ahead")  # a walker that falls here is described wrongly
 LEAST_ANSWER = 0.5  # share of a command that counts as obeyed; assumption
@@ -121,7 +122,7 @@ def hold_trial(bundle: Bundle) -> Trial:
 
 def _randomised(bundle: Bundle) -> int:
     """Number of randomised robots that fall: masses, friction, motors, delays, sensors."""
-    asked = np.clip(COMMANDS["curve"], *np.array(bundle.legs.command).T)
+    asked = np.clip(CURVE, *np.array(bundle.legs.command).T)
     ranges, falls = Randomisation(), 0
     with closing(make_body("mujoco", bundle.spec, FlatGround(), randomisation=ranges)) as body:
         for seed in range(RANDOMISED):
