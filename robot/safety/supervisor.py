@@ -114,6 +114,7 @@ class Supervisor:
             self.walking = Gains(spec, legs.kp_nm_per_rad, legs.kd_nms_per_rad)
         self.sensor_timeouts = sensor_timeouts
         self.motors_enabled = True
+        self._softness = self.walking.kp / self.standing.kp
         self._joints, self._imu, self._motion = JointMonitor(spec), ImuMonitor(), MotionCheck()
         self._zeros = np.zeros(len(spec.joint_names))
         self._damping = np.full(len(spec.joint_names), spec.damping_nms_per_rad)
@@ -223,6 +224,8 @@ class Supervisor:
             torque = before.kp * (self._sent - before.hold(*joints))
             same = gains.hold(*joints) + torque * gains.inverse_kp
             self._sent = np.clip(same, self.spec.joint_lower_rad, self.spec.joint_upper_rad)
+        if gains is not self._gains:
+            self._motion.reset()
         self._gains = gains
         return self._sent
 
@@ -256,7 +259,9 @@ class Supervisor:
             if self._bad_imu > MAX_BRIDGED or self._sent is None:
                 return "the IMU's orientation is no unit quaternion"
         sent = q if self._sent is None or not self.motors_enabled else self._sent
-        return self._joints.judge(reading, sent) or self._motion.judge(reading, sent)
+        # Soft legs need larger motions of their targets for the same torque.
+        felt = sent if self._gains is self.standing else sent * self._softness
+        return self._joints.judge(reading, sent) or self._motion.judge(reading, felt)
 
     def _limit(self, targets: Array, gains: Gains) -> Array:
         """Limit targets (12,) [rad] by PD torque, then joint range, then speed.

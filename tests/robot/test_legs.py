@@ -98,6 +98,17 @@ def test_targets_of_a_soft_walker_reach_as_far_as_its_gains_need() -> None:
     assert stiff.targets[1] < targets[1]
 
 
+@pytest.mark.parametrize(("moved", "fault"), [(0.3, False), (0.6, True)])
+def test_a_soft_joint_may_rest_while_its_target_moves_further(moved: float, fault: bool) -> None:
+    """By half the stiffness a target moves twice as far before a joint must answer."""
+    supervisor, at = Supervisor(GO2, legs=LEGS), GO2.default_pose_rad
+    for step in range(80):
+        targets = at + per_leg(0.0, moved * min(1.0, step / 20), 0.0)
+        now = reading(step, at + 1e-5 * (step % 2))
+        supervisor.review(now, targets, gains=supervisor.walking)
+    assert (supervisor.fault is not None) == fault
+
+
 def test_a_speed_that_no_joint_can_have_is_not_fed_to_a_walker() -> None:
     """It would stay in the walker's history."""
     supervisor, at = Supervisor(GO2, legs=LEGS), GO2.default_pose_rad
