@@ -696,10 +696,11 @@ def test_profile_writes_its_report(command: Command, iap_bundle: Path, tmp_path:
     report = json.loads((tmp_path / "latency.json").read_text())
     assert report.keys() == documented_keys("Latency report") - {"repeated_commands"}  # of a Go2
     assert report["command"] == "pixelgait-profile"
-    asked = {"bundle": str(iap_bundle), "seconds": 1.0, "seed": 3, "realtime": False}
+    asked = {"bundle": str(iap_bundle), "seconds": 1.0, "seed": 3, "slow": 1.0, "realtime": False}
     assert report["settings"] == asked
     of_the_other = {"pixelgait-profile", "pixelgait-run", "auto_arm", "arm", "dry_run", "link"}
-    of_the_other |= {"pilot", "goal", "autostart", "duration", "cores"}
+    of_the_other |= {"pilot", "goal", "autostart", "duration", "cores", "camera", "orders"}
+    of_the_other |= {"timeouts", "response", "measure", "map"}
     assert asked.keys() == documented_keys("Latency report", "settings") - of_the_other
     assert report["ticks"] == 100
     assert report["stages"]["low_level"]["count"] == 100

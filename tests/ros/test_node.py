@@ -161,7 +161,7 @@ def test_a_depth_policy_walks_the_robot_by_depth(
     report = json.loads((tmp_path / "latency.json").read_text())
     assert report.keys() == documented_keys("Latency report") - {"repeated_commands"}  # of a Go2
     assert report["command"] == "pixelgait-run"
-    of_the_other = {"pixelgait-profile", "pixelgait-run", "seconds", "seed"}
+    of_the_other = {"pixelgait-profile", "pixelgait-run", "seconds", "seed", "slow"}
     assert report["settings"].keys() == documented_keys("Latency report", "settings") - of_the_other
     assert report["settings"]["bundle"] == str(depth_bundle)
     assert report["settings"]["duration"] == 1.0
