@@ -358,12 +358,12 @@ def test_without_ros_the_nodes_say_how_to_get_it(
 @pytest.mark.parametrize(
     ("line", "library", "extra"),
     [
-        ("pixelgait-train walk --out new", "torch", ".[train]"),
-        ("pixelgait-eval iap", "pybullet", ".[sim]"),
-        ("pixelgait-export --low-level walk --out new", "onnx", ".[train]"),
-        ("pixelgait-demo --out new", "matplotlib", ".[demo]"),
-        ("pixelgait-encoders", "matplotlib", ".[train]"),
-        (f"pixelgait-view {WALK} --bundle iap --save new.rrd", "rerun", ".[view]"),
+        ("pixelgait-train walk --out new", "torch", "pixelgait[train]"),
+        ("pixelgait-eval iap", "pybullet", "pixelgait[sim]"),
+        ("pixelgait-export --low-level walk --out new", "onnx", "pixelgait[train]"),
+        ("pixelgait-demo --out new", "matplotlib", "pixelgait[demo]"),
+        ("pixelgait-encoders", "matplotlib", "pixelgait[train]"),
+        (f"pixelgait-view {WALK} --bundle iap --save new.rrd", "rerun", "pixelgait[view]"),
     ],
 )
 def test_a_missing_library_is_named_with_its_extra(

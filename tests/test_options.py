@@ -35,7 +35,11 @@ def configurations() -> list[type]:
     return [kind for name, kind in sorted(found.items()) if name not in INSIDE]
 
 
-INSIDE = ("NodeOptions", "LoopOptions")  # made of a RunConfig, whose numbers are checked
+INSIDE = (
+    "NodeOptions",
+    "LoopOptions",
+    "DirectOptions",
+)  # made of a RunConfig, whose numbers are checked
 
 
 def counts(hint: Any) -> bool:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from math import cos, sin
 from pathlib import Path
 
 import numpy as np
@@ -29,12 +30,14 @@ from pixelgait.policies.evaluation.options import EvalConfig
 from pixelgait.robot.bundle import load_bundle
 from pixelgait.robot.cli.options import parse
 from pixelgait.robot.errors import UserError
+from pixelgait.robot.interface import Reading
 from pixelgait.sim.ros.node import SimConfig
 from pixelgait.sim.scenes.courses.obstacle_course import ObstacleCourse
 from pixelgait.sim.scenes.houses.rooms import Rooms
 from pixelgait.sim.world.scene import Scene, WithAppearance
 from pixelgait.sim.world.seeds import Stream
 from tests.conftest import alive, child_environment, children
+from tests.helpers import no_image
 
 ROBOT_AND_CONTROLLER = """
 from pathlib import Path
@@ -67,9 +70,12 @@ def is_node(pid: int) -> bool:
 def test_the_two_parts_of_a_turn_add_up() -> None:
     still, both = Gait(stride_m=0.05), turning(0.3, stride_m=0.05)
     parts = Gait(2.5, 0.05, 0.3, 0.0), Gait(2.5, 0.05, 0.0, 0.3)
+    standing = Reading(
+        0.0, np.zeros(12), np.zeros(12), np.array((0.0, 0.0, 0.0, 1.0)), np.zeros(3), no_image
+    )
     for phase in np.linspace(0.0, 6.0, 7):
         targets = [
-            open_loop(lambda s=setting: s)(np.zeros(2), np.zeros(4), np.zeros(12), phase[None])[0]
+            open_loop(lambda s=setting: s)(np.zeros(2), standing, phase[None])[0]
             for setting in (still, both, *parts)
         ]
         np.testing.assert_allclose(targets[2] + targets[3], targets[0] + targets[1], atol=1e-12)
@@ -146,8 +152,11 @@ def test_the_demo_uses_appearances_that_are_unseen_in_training(
         assert isinstance(scene.scene, kind)
         assert layout.appearance is not None
         assert layout.appearance.kind == "test"
-        goal = None if scene.goal_position is None else scene.goal_position.tolist()
-        assert ([float(each) for each in controller[-2:]] if goal else None) == goal
+        if scene.goal_position is not None:  # ahead and to the left of the robot, in its own frame
+            yaw, turned = layout.start.yaw, [float(each) for each in controller[-2:]]
+            away = np.array(((cos(yaw), -sin(yaw)), (sin(yaw), cos(yaw)))) @ turned
+            np.testing.assert_allclose(away + (layout.start.x, layout.start.y), scene.goal_position)
+            assert "--no-odom" in robot
         raise KeyboardInterrupt
 
     monkeypatch.setattr(demo, "run_ros", start)

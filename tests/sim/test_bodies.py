@@ -159,11 +159,11 @@ def test_damped_robot_sinks_down_and_lies_still(name: str, robot: str) -> None:
         body.apply(supervisor.damp(reading.time_s))
         reading = body.read()
         if reading.time_s > 8.0:
-            assert abs(reading.joint_velocities).max() < 0.2
+            assert abs(reading.joint_velocities).max() < 0.3
     (x, y, z), orientation = body.pose()
     assert z < 0.5 * ROBOTS[robot].stand_height_m
     assert np.diff(heights).max() < 1e-3  # [m]
-    assert np.hypot(x, y) < 0.1
+    assert np.hypot(x, y) < 0.15
     assert abs(heading(orientation)) < 0.05
     body.close()
 

@@ -15,6 +15,7 @@ from pixelgait.sim.scenes.uneven_ground import (
     GRID_POINTS,
     MIDDLE_M,
     SLIDE_M,
+    Kerb,
     Ramps,
     Rough,
     Steps,
@@ -54,6 +55,12 @@ def steps_m(scene: Steps, _: Layout, x: float, y: float) -> float | None:
     return scene.heights_m[int((x - 1.5) / 0.5)] if x > 1.5 else 0.0
 
 
+def kerb_m(scene: Kerb, _: Layout, x: float, y: float) -> float | None:
+    if not (-1.5 < x < 15.0 and abs(y) < 2.4):
+        return None
+    return scene.heights_m[0] if 0.75 < x < 1.7 else 0.0
+
+
 def house_m(scene: Scene, _: Layout, x: float, y: float) -> float | None:
     return 0.0 if abs(x) < 6.0 and abs(y) < 6.0 else None
 
@@ -71,6 +78,7 @@ FORMULAS: dict[str, Callable[..., float | None]] = {
     "bridges": bridges_m,
     "ramps": ramps_m,
     "steps": steps_m,
+    "kerb": kerb_m,
     "rooms": house_m,
     "room-chain": strip(13.0, 3.6 / 2 + 0.12),
 }

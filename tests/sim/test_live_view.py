@@ -109,7 +109,7 @@ def test_eval_shows_episodes_in_a_window(command: Command, display: str, simulat
     lines = done.stdout.splitlines()
     assert lines[0].startswith("walk (")
     assert lines[-2:] == ["2 episodes, seeds 10000 to 10001", "wrote figures.json"]
-    assert len(lines) == 10  # nothing is reached on `flat`: no line of success
+    assert len(lines) == 11  # nothing is reached on `flat`: no line of success
 
 
 @pytest.mark.parametrize("simulator", ["pybullet", "mujoco"])
