@@ -155,7 +155,8 @@ def test_the_demo_uses_appearances_that_are_unseen_in_training(
         if scene.goal_position is not None:  # ahead and to the left of the robot, in its own frame
             yaw, turned = layout.start.yaw, [float(each) for each in controller[-2:]]
             away = np.array(((cos(yaw), -sin(yaw)), (sin(yaw), cos(yaw)))) @ turned
-            np.testing.assert_allclose(away + (layout.start.x, layout.start.y), scene.goal_position)
+            start = np.array((layout.start.x, layout.start.y))
+            np.testing.assert_allclose(start + away, scene.goal_position)
             assert "--no-odom" in robot
         raise KeyboardInterrupt
 
