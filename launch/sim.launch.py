@@ -49,6 +49,7 @@ ARGUMENTS = (
     ("namespace", "", "Namespace of all nodes."),
     ("realtime", "true", "Ask for real-time priority."),
     ("any_interface", "false", "Allow a simulated Go2 on an interface of a real one."),
+    ("odom", "true", "Publish odom; otherwise the robot goes by its legs."),
     ("gui", "false", "Show the robot in the simulator's window."),
     ("log_level", "info", "debug, info, warn, error or fatal."),
     *OPTIONS,
@@ -58,7 +59,8 @@ ARGUMENTS = (
 def simulated_robot(context: LaunchContext) -> list[LaunchDescriptionEntity]:
     value = {name: LaunchConfiguration(name).perform(context) for name, _, _ in ARGUMENTS}
     truth = {
-        name: is_true(name, value[name]) for name in ("any_interface", "dry_run", "gui", "realtime")
+        name: is_true(name, value[name])
+        for name in ("any_interface", "dry_run", "gui", "odom", "realtime")
     }
     # A window excludes real-time priority: the command refuses --realtime with --gui.
     arguments = ["--gui"] if truth["gui"] else []
@@ -66,6 +68,8 @@ def simulated_robot(context: LaunchContext) -> list[LaunchDescriptionEntity]:
         arguments.append("--realtime" if truth["realtime"] else "--no-realtime")
     if truth["any_interface"]:
         arguments.append("--any-interface")
+    if not truth["odom"]:
+        arguments.append("--no-odom")
     for name, _, _ in OPTIONS:
         if value[name]:
             option = name.removeprefix("sim_").replace("_", "-")

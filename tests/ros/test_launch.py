@@ -147,6 +147,7 @@ def test_arguments_arrive() -> None:
     assert run_config(recorded).record == Path("a.mcap")
     assert run_config(recorded).dry_run
     assert "pixelgait-sim" in recorded.nodes
+    assert not sim_config(launched("sim.launch.py", odom="false")).odom
     with pytest.raises(RuntimeError, match="needs robot or sim"):
         launched("record.launch.py", what="both")
 
