@@ -34,10 +34,11 @@ FOLLOW = {"speed_error", "yaw_rate_error"}
 ROOMS = {"spl", "near_rate", "remaining_m", "walked_m", "time_s"}
 SUCCESS = {"success_rate", "collision_free_rate"}  # where there is something to reach
 SEEING = {"success", "collision_free", "contact_free"}
+LEGS = {"train/best_return", "limited_share"}
 OWN = {
-    "walk": {"train/best_return"},
-    "follow": {"train/best_return", *FOLLOW},
-    "course": {"train/best_return", *SEEING, *ROOMS},
+    "walk": LEGS,
+    "follow": {*LEGS, *FOLLOW},
+    "course": {*LEGS, *SEEING, *ROOMS},
     "imitate": SEEING,
 }
 
