@@ -93,10 +93,17 @@ def summary(trial: Trial) -> list[str]:
                 f"left, {turn:.2f} rad/s."
             )
     if not trial.turns_on_the_spot:
-        speed = trial.least_turning_speed_m_per_s
-        how = f"it is commanded {speed:g} m/s at least in turns" if speed else "nor at 0.3 m/s"
-        lines.append(f"* It does not turn on the spot: {how}.")
+        lines.append(f"* It does not turn on the spot: {_turning(trial)}.")
     return lines
+
+
+def _turning(trial: Trial) -> str:
+    if speed := trial.least_turning_speed_m_per_s:
+        return f"it is commanded {speed:g} m/s at least in turns"
+    turns = [each.asked[0] for each in trial.answers if each.command.startswith("turn")]
+    if fastest := max(turns, default=0.0):
+        return f"not at {fastest:g} m/s either"
+    return "its ranges have no turn with a speed ahead"
 
 
 def obeyed(answer: Answer) -> bool:

@@ -95,7 +95,7 @@ def _objects(content: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _term(name: str, content: Any) -> Term:
-    known = standard(name if name == "joint_pos" else name.removeprefix("keyboard_"))
+    known = standard(name.removeprefix("keyboard_"))
     content = content or {}
     joints = ((content.get("params") or {}).get("asset_cfg") or {}).get("joint_ids")
     if isinstance(joints, list) and joints != list(range(12)):

@@ -23,6 +23,16 @@ from pixelgait.robot.spec import Array, RobotSpec
 BLIND = 45  # observations without the body's velocity, which needs three more
 USUAL_ORDER = "leg-by-leg"
 ORDER_WHY = "Isaac Gym's order of a URDF with legs FL, FR, RL, RR"
+USUAL = {  # legged_gym's own, of what its classes do not set
+    "sim.dt": 0.005,  # [s]
+    "control.decimation": 4.0,
+    "obs_scales.lin_vel": 2.0,
+    "obs_scales.ang_vel": 0.25,
+    "obs_scales.dof_pos": 1.0,
+    "obs_scales.dof_vel": 0.05,
+    "normalization.clip_observations": 100.0,
+    "normalization.clip_actions": 100.0,
+}
 
 
 def is_legged_gym(content: Mapping[str, Any]) -> bool:
@@ -40,14 +50,15 @@ def read_legged_gym(content: Mapping[str, Any], spec: RobotSpec, told: Told) -> 
         UserError: if a key is missing or cannot be used; names it.
     """
     names = joint_names(told, spec, USUAL_ORDER)
-    given = _flat(content) if "kps" in content else _classes(content, names)
+    notes: list[str] = []
+    if told.joint_order is None:
+        notes.append(said("order of the joints", USUAL_ORDER, ORDER_WHY, "--joint-order"))
+    rate_hz = _rate(content, told, notes)
+    given = _flat(content, notes) if "kps" in content else _classes(content, names, notes)
     if given["num_obs"] == BLIND + 3:
         raise UserError(
             f"{BLIND + 3} observations begin with base_lin_vel: {UNSERVED['base_lin_vel']}"
         )
-    notes = []
-    if told.joint_order is None and "kps" in content:
-        notes.append(said("order of the joints", USUAL_ORDER, ORDER_WHY, "--joint-order"))
     command = told.command or given["command"]
     if command is None:
         command = USUAL_COMMAND
@@ -73,7 +84,7 @@ def read_legged_gym(content: Mapping[str, Any], spec: RobotSpec, told: Told) -> 
         default_pose_rad=given["pose"],
         kp_nm_per_rad=given["kp"],
         kd_nms_per_rad=given["kd"],
-        rate_hz=told.rate_hz or given["rate_hz"],
+        rate_hz=rate_hz,
         command=command,
         scale_first=True,
         action_clip=(-most, most) if math.isfinite(given["clip_actions"]) else None,
@@ -85,22 +96,50 @@ def _number(name: str, value: Any) -> float:
     return float(c.numbers(name, value, 1)[0])
 
 
-def _flat(content: Mapping[str, Any]) -> dict[str, Any]:
+def _or_usual(name: str, value: Any, notes: list[str], option: str = "") -> Any:
+    """A value of the file, or legged_gym's own, which is said.
+
+    Raises:
+        UserError: if neither is there.
+    """
+    if value is None and name in USUAL:
+        notes.append(said(name, f"{USUAL[name]:g}", "legged_gym's default", option))
+        return USUAL[name]
+    return c.entry({name: value}, name)
+
+
+def _rate(content: Mapping[str, Any], told: Told, notes: list[str]) -> float:
+    """Actions a second: those told, if the file lacks a part of their period."""
+    if "kps" not in content:
+        period = {
+            "sim.dt": (content.get("sim") or {}).get("dt"),
+            "control.decimation": content["control"].get("decimation"),
+        }
+    elif content.get("control_dt") is not None:
+        period = {"control_dt": content["control_dt"]}
+    else:
+        period = {name: content.get(name) for name in ("simulation_dt", "control_decimation")}
+    if told.rate_hz and None in period.values():
+        return told.rate_hz
+    told.require_used(("command", "joint_order"))
+    parts = (_number(n, _or_usual(n, value, notes, "--rate")) for n, value in period.items())
+    return 1.0 / math.prod(parts)
+
+
+def _flat(content: Mapping[str, Any], notes: list[str]) -> dict[str, Any]:
     """The entries of unitree_rl_gym's deploy_mujoco and deploy_real."""
 
     def of(*names: str) -> float:
         return _number(names[0], c.entry(content, *names))
 
-    step_s = (
-        of("control_dt")
-        if "control_dt" in content
-        else (of("simulation_dt") * of("control_decimation"))
-    )
+    if (command_scale := content.get("cmd_scale")) is None:
+        notes.append(said("cmd_scale", "1", "unscaled"))
+        command_scale = 1.0
     return {
         "num_obs": int(of("num_obs")),
         "scales": {
             "base_ang_vel": of("ang_vel_scale"),
-            "velocity_commands": c.numbers("cmd_scale", content.get("cmd_scale", 1.0), 3),
+            "velocity_commands": c.numbers("cmd_scale", command_scale, 3),
             "joint_pos_rel": of("dof_pos_scale"),
             "joint_vel_rel": of("dof_vel_scale"),
         },
@@ -110,22 +149,25 @@ def _flat(content: Mapping[str, Any]) -> dict[str, Any]:
         "pose": c.numbers("default_angles", content["default_angles"], 12),
         "kp": c.numbers("kps", content["kps"], 12),
         "kd": c.numbers("kds", c.entry(content, "kds"), 12),
-        "rate_hz": 1.0 / step_s,
         "command": None,
     }
 
 
-def _classes(content: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
+def _classes(
+    content: Mapping[str, Any], names: tuple[str, ...], notes: list[str]
+) -> dict[str, Any]:
     """The entries of legged_gym's `LeggedRobotCfg`; gains and angles are by names of joints."""
     control, normal = content["control"], content.get("normalization") or {}
     scales = normal.get("obs_scales") or {}
-    linear, angular = (
-        _number(n, scales.get(n, d)) for n, d in (("lin_vel", 2.0), ("ang_vel", 0.25))
+    linear, angular, pose, rate = (
+        _or_usual(f"obs_scales.{name}", scales.get(name), notes)
+        for name in ("lin_vel", "ang_vel", "dof_pos", "dof_vel")
     )
-    env, sim = content.get("env") or {}, content.get("sim") or {}
-    step_s = _number("sim.dt", sim.get("dt", 0.005)) * _number(
-        "control.decimation", control.get("decimation", 4)
-    )
+    clips = {
+        name: _number(name, _or_usual(f"normalization.{name}", normal.get(name), notes))
+        for name in ("clip_observations", "clip_actions")
+    }
+    env = content.get("env") or {}
     stated = (content.get("commands") or {}).get("ranges")
     if stated:
         stated = {**stated, "ang_vel_z": c.entry(stated, "ang_vel_yaw", "ang_vel_z")}
@@ -134,16 +176,14 @@ def _classes(content: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, An
         "scales": {
             "base_ang_vel": angular,
             "velocity_commands": [linear, linear, angular],
-            "joint_pos_rel": scales.get("dof_pos", 1.0),
-            "joint_vel_rel": scales.get("dof_vel", 0.05),
+            "joint_pos_rel": pose,
+            "joint_vel_rel": rate,
         },
-        "clip_observations": _number("clip_observations", normal.get("clip_observations", 100.0)),
-        "clip_actions": _number("clip_actions", normal.get("clip_actions", 100.0)),
+        **clips,
         "action_scale": _number("control.action_scale", c.entry(control, "action_scale")),
         "pose": _by_name(content["init_state"], "default_joint_angles", names),
         "kp": _by_name(control, "stiffness", names),
         "kd": _by_name(control, "damping", names),
-        "rate_hz": 1.0 / step_s,
         "command": c.command_ranges("commands.ranges", stated) if stated else None,
     }
 

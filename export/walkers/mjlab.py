@@ -37,10 +37,7 @@ def read_mjlab(network: onnx.ModelProto, told: Told) -> Walker:
     """
     found = metadata(network)
     names = tuple(_listed(found, "joint_names"))
-    terms = [
-        standard("joint_pos_rel" if n == "joint_pos" else n)
-        for n in _listed(found, "observation_names")
-    ]
+    terms = [_term(name) for name in _listed(found, "observation_names")]
     notes = []
     rate = told.rate_hz or USUAL_RATE_HZ
     if told.rate_hz is None:
@@ -49,7 +46,10 @@ def read_mjlab(network: onnx.ModelProto, told: Told) -> Walker:
         notes.append(
             said("velocity commands", ranges(USUAL_COMMAND), "the metadata name none", "--speeds")
         )
-    scales = dict(told.scales or {})
+    scales = {_term(name): scale for name, scale in (told.scales or {}).items()}
+    for name in scales:
+        if name not in terms:
+            raise UserError(f"--scale {name}: the policy does not observe it")
     notes += [
         said(f"scale of {name}", 1.0, "mjlab's default", "--scale")
         for name in ("base_ang_vel", "joint_vel_rel")
@@ -69,6 +69,11 @@ def read_mjlab(network: onnx.ModelProto, told: Told) -> Walker:
         command=told.command or USUAL_COMMAND,
         notes=tuple(notes),
     )
+
+
+def _term(name: str) -> str:
+    """The standard name of an observation; mjlab's joint_pos is relative."""
+    return standard("joint_pos_rel" if name == "joint_pos" else name)
 
 
 def _listed(found: dict[str, str], name: str) -> list[Any]:

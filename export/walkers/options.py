@@ -73,6 +73,6 @@ def ranges(command: Ranges) -> str:
     return "; ".join(f"{low:g} to {high:g}" for low, high in command)
 
 
-def said(what: str, value: object, why: str, option: str) -> str:
-    """A line on what the files do not say."""
-    return f"{what}: {value} ({why}); {option} tells another"
+def said(what: str, value: object, why: str, option: str = "") -> str:
+    """A line on what the files do not say, and the option, if any, that tells another value."""
+    return f"{what}: {value} ({why})" + (f"; {option} tells another" if option else "")

@@ -34,8 +34,6 @@ def read_walker(
     Raises:
         UserError: if a file cannot be read, or they do not fit each other; names what does not.
     """
-    if policy.is_dir():
-        raise UserError(f"--walker {policy} is a folder, expected the policy's file: .onnx or .pt")
     walker = _described(config, spec, told) if config else None
     network = read_network(policy, len(walker.layout()) if walker else None)
     if walker is None:
@@ -50,9 +48,9 @@ def read_walker(
 
 
 def _described(config: Sequence[Path], spec: RobotSpec, told: Told) -> Walker:
-    content: dict[str, Any] = {}
-    for path in config:
-        content |= _unwrapped(configuration.read(path))
+    parts = [(path, _unwrapped(configuration.read(path))) for path in config]
+    parts.sort(key=lambda part: "observations" in part[1])  # the policy's file has the last word
+    file, content = parts[-1][0], {k: v for _, part in parts for k, v in part.items()}
     for fits, read, used in (
         (is_deploy, read_deploy, ("command",)),
         (is_rl_sar, read_rl_sar, ("command", "rate_hz")),
@@ -60,9 +58,9 @@ def _described(config: Sequence[Path], spec: RobotSpec, told: Told) -> Walker:
     ):
         if fits(content):
             told.require_used(used)
-            with _named(config[-1]):
+            with _named(file):
                 return read(content, spec, told)
-    raise UserError(f"{config[-1]}: no description of a walker, expected {FORMATS}")
+    raise UserError(f"{file}: no description of a walker, expected {FORMATS}")
 
 
 def _unwrapped(content: Mapping[str, Any]) -> dict[str, Any]:

@@ -50,7 +50,7 @@ def read_rl_sar(content: Mapping[str, Any], spec: RobotSpec, told: Told) -> Walk
     if priority not in ("time", "term"):
         raise UserError(f"observations_history_priority is {priority}, expected time or term")
     clip = float(c.numbers("clip_obs", content.get("clip_obs", 100.0), 1)[0])
-    notes = []
+    notes = _unsaid(content)
     if not told.command:
         notes.append(
             said("velocity commands", ranges(USUAL_COMMAND), "rl_sar names none", "--speeds")
@@ -79,18 +79,33 @@ def _twelve(content: Mapping[str, Any], name: str) -> Array:
     return c.numbers(name, c.entry(content, name), 12)
 
 
+def _unsaid(content: Mapping[str, Any]) -> list[str]:
+    """What the files lack, and what is taken instead."""
+    usual = [
+        ("joint_mapping", "0 to 11", "the order of joint_names"),
+        ("clip_obs", "100", "legged_gym's default"),
+    ]
+    terms = map(standard, content["observations"])
+    usual += [(SCALES[term], "1", "unscaled") for term in terms if term in SCALES]
+    return [said(*each) for each in usual if content.get(each[0]) in (None, [])]
+
+
 def _rate(content: Mapping[str, Any], told: Told) -> float:
-    if told.rate_hz is not None:
+    if told.rate_hz and (content.get("dt") is None or content.get("decimation") is None):
         return told.rate_hz
+    told.require_used(("command",))
     dt = float(c.numbers("dt", c.entry(content, "dt"), 1)[0])
     return 1.0 / (dt * float(c.numbers("decimation", c.entry(content, "decimation"), 1)[0]))
 
 
 def _term(name: str, content: Mapping[str, Any], clip: float, ages: tuple[int, ...]) -> Term:
     known = standard(name)
-    scale = content.get(SCALES.get(known, ""), 1.0)
+    scale = content.get(SCALES.get(known, ""))
     return Term(
-        known, c.numbers(SCALES.get(known, name), scale, SERVED[known]), (-clip, clip), ages
+        known,
+        c.numbers(SCALES.get(known, name), 1.0 if scale is None else scale, SERVED[known]),
+        (-clip, clip),
+        ages,
     )
 
 

@@ -241,16 +241,27 @@ def _pushed(bundle: Bundle, body: SimulatedBody) -> int:
 def _find_turning_speed(bundle: Bundle, body: SimulatedBody, engine: str, trial: Trial) -> None:
     """Find the least speed ahead with which a walker turns, if it does not on the spot."""
     turns = [each for each in trial.answers if each.command.startswith("turn")]
-    if all(_obeys(each) for each in turns):
+    trial.turns_on_the_spot = bool(turns) and all(_obeys(each) for each in turns)
+    if trial.turns_on_the_spot or not turns:
         return
-    trial.turns_on_the_spot = False
     for speed in CREEPS_M_PER_S:
-        asked = np.array((speed, 0.0, TURN_RAD_PER_S))
-        answer = drive(bundle, body, engine, f"turn at {speed:g} m/s", asked)
-        trial.answers.append(answer)
-        if _obeys(answer):
+        if speed > bundle.legs.command[0][1]:
+            return
+        answers = [
+            drive(bundle, body, engine, f"{name} at {speed:g} m/s", asked)
+            for name, asked in _turns_at(speed, bundle.legs.command).items()
+        ]
+        trial.answers += answers
+        if all(_obeys(each) for each in answers):
             trial.least_turning_speed_m_per_s = speed
             return
+
+
+def _turns_at(speed: float, ranges: Ranges) -> dict[str, Array]:
+    """Turns to both sides within a walker's ranges, with a speed ahead [m/s]."""
+    sides = {"turn left": TURN_RAD_PER_S, "turn right": -TURN_RAD_PER_S}
+    found = {name: np.clip((speed, 0.0, r), *np.array(ranges).T) for name, r in sides.items()}
+    return {name: asked for name, asked in found.items() if asked[2]}
 
 
 def _obeys(answer: Answer) -> bool:
