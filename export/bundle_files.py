@@ -11,6 +11,7 @@ from typing import Any
 
 import onnx
 
+from pixelgait.export.options import OF_LOW_LEVEL, WALKERS, ExportConfig
 from pixelgait.robot.bundle import (
     CONTRACT,
     DRIVER,
@@ -25,13 +26,13 @@ from pixelgait.robot.bundle import (
     legs_contract,
     load_bundle,
 )
-from pixelgait.robot.cli.provenance import git_state
+from pixelgait.robot.cli.provenance import git_state, head, settings
 from pixelgait.robot.control.controller import HIGH_LEVEL_CONTRACT, gait_legs
 from pixelgait.robot.control.gait import standing_targets
 from pixelgait.robot.control.low_level import LOW_LEVEL_CONTRACT
 from pixelgait.robot.control.observation import camera_contract
 from pixelgait.robot.estimation.kinematics import posed
-from pixelgait.robot.files import json_bytes, write_atomic
+from pixelgait.robot.files import json_bytes, read_json, write_atomic
 from pixelgait.robot.safety.supervisor import sensor_timeouts_contract
 from pixelgait.robot.spec import AXES, ROBOTS, Legs, RobotSpec, robot_numbers, spec_contract
 from pixelgait.sim.body.interface import PHYSICS_DT_S
@@ -63,6 +64,21 @@ def write_files(out: Path, files: dict[str, bytes]) -> None:
         load_bundle(folder)
     for name in (*FILES, CONTRACT):
         write_atomic(out / name, files[name])
+
+
+def write_figures(config: ExportConfig, found: Mapping[str, Any]) -> None:
+    """Write the parity figures of a written bundle to `config.json`, if it names a file."""
+    if config.json is None:
+        return
+    unused = OF_LOW_LEVEL if config.walker else ("walker", "robot", "pace", *WALKERS)
+    figures = {
+        **head("pixelgait-export"),
+        "bundle": config.name,
+        "sha256": read_json(config.out / CONTRACT)["sha256"],
+        "settings": settings(config, "out", "json", *unused),
+    }
+    write_atomic(config.json, json_bytes({**figures, **found}))
+    print(f"wrote {config.json}")
 
 
 def make_contract(

@@ -12,7 +12,7 @@ import onnx
 import torch
 
 from pixelgait.export import parity
-from pixelgait.export.bundle_files import add_metadata, make_contract, write_files
+from pixelgait.export.bundle_files import add_metadata, make_contract, write_figures, write_files
 from pixelgait.export.onnx_graphs import HighLevelGraph, high_level_graph, low_level_graph
 from pixelgait.export.options import ExportConfig, check
 from pixelgait.policies.high_level import Decider, HighLevelNetwork, StraightAhead
@@ -34,10 +34,9 @@ from pixelgait.robot.bundle import (
     single_thread_session,
     tensors_of,
 )
-from pixelgait.robot.cli.provenance import head, settings
 from pixelgait.robot.control.controller import gait_legs
 from pixelgait.robot.errors import UserError
-from pixelgait.robot.files import json_bytes, read_json, write_atomic
+from pixelgait.robot.files import json_bytes
 from pixelgait.robot.spec import mounted
 from pixelgait.sim.world.seeds import VALIDATION
 
@@ -60,9 +59,7 @@ def export(config: ExportConfig) -> list[parity.Parity]:
         "high_level": high_level_run and provenance_of(high_level_run),
     }
     rows = write_bundle(config.out, high_level, low_level, provenance, config.name, config.seed)
-    if config.json is not None:
-        write_atomic(config.json, json_bytes(_figures(config, rows)))
-        print(f"wrote {config.json}")
+    write_figures(config, {"rows": _figures(rows)})
     return rows
 
 
@@ -152,20 +149,14 @@ def _golden(graph: onnx.ModelProto, samples: Sequence[parity.Tensors]) -> dict[s
     }
 
 
-def _figures(config: ExportConfig, rows: list[parity.Parity]) -> dict[str, Any]:
+def _figures(rows: list[parity.Parity]) -> list[dict[str, Any]]:
     """Parity figures for JSON."""
-    return {
-        **head("pixelgait-export"),
-        "bundle": config.name,
-        "sha256": read_json(config.out / CONTRACT)["sha256"],
-        "settings": settings(config, "out", "json"),
-        "rows": [
-            {
-                "graph": row.graph,
-                "output": row.output,
-                "samples": row.samples,
-                "max_abs_difference": row.difference,
-            }
-            for row in rows
-        ],
-    }
+    return [
+        {
+            "graph": row.graph,
+            "output": row.output,
+            "samples": row.samples,
+            "max_abs_difference": row.difference,
+        }
+        for row in rows
+    ]

@@ -65,9 +65,9 @@ class ExportConfig(MountOptions):
     name: str = "policy"
     """Name of the bundle in its contract."""
     seed: Seed = VALIDATION.start
-    """Seed of the course on which the observations are recorded."""
+    """Seed of the course on which the observations are recorded; not for a walker."""
     json: Path | None = None
-    """Write the parity figures to this file."""
+    """Write the parity figures to this file; those of a walker with what its trial showed."""
 
     def told(self) -> Told:
         """What the options say of a walker.
@@ -78,11 +78,12 @@ class ExportConfig(MountOptions):
         scales = {}
         for entry in self.scale:
             name, found, value = entry.partition("=")
+            known = standard(name)
             try:
-                scales[standard(name)] = float(value) if found else math.nan
+                scales[known] = float(value) if found else math.nan
             except ValueError:
-                scales[name] = math.nan
-            if not math.isfinite(scales.get(standard(name), math.nan)):
+                scales[known] = math.nan
+            if not math.isfinite(scales[known]):
                 raise UserError(f"--scale {entry}: expected NAME=NUMBER")
         command = None
         if self.speeds is not None:
@@ -93,6 +94,7 @@ class ExportConfig(MountOptions):
 
 
 WALKERS = ("config", "rate", "joint_order", "speeds", "scale")  # options of a walker alone
+OF_LOW_LEVEL = ("low_level", "encoder", "seed")  # those that a walker has no use for
 
 
 def check(config: ExportConfig) -> tuple[Path | None, Path | None]:
@@ -141,12 +143,19 @@ def _levels(config: ExportConfig) -> tuple[Path | None, Path | None]:
         high_level = config.high_level and find_run(config.high_level, "high_level")
         require_libraries("torch", "onnx", "onnxscript")  # before a folder is made
         return low_level, high_level
+    if config.seed != VALIDATION.start:
+        raise UserError("--seed has no effect with --walker: its trial has the same seeds always")
     if config.encoder:
         raise UserError("--encoder is for --low-level: above a --walker goes a bundle's high level")
     require_libraries("onnx", "pybullet", "mujoco")
     if config.high_level is not None:
         find_bundle(str(config.high_level))
+    assert config.walker is not None
+    if config.walker.is_dir():
+        raise UserError(
+            f"--walker {config.walker} is a folder, expected the policy's file: .onnx or .pt"
+        )
     for path in (config.walker, *config.config):
-        if path is not None and not path.is_file():
+        if not path.is_file():
             raise UserError(f"{path}: no such file")
     return None, None

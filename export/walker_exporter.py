@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import onnx
 
-from pixelgait.export.bundle_files import add_metadata, make_contract, write_files
+from pixelgait.export.bundle_files import add_metadata, make_contract, write_figures, write_files
 from pixelgait.export.options import ExportConfig
 from pixelgait.export.walker_card import card, summary
 from pixelgait.export.walkers.compose import STATE, composed, last_action
@@ -35,7 +35,7 @@ from pixelgait.robot.bundle import (
 from pixelgait.robot.bundle.low_level_graph import CARRIED, TARGETS
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import file_sha256, json_bytes, read_json, write_atomic
-from pixelgait.robot.spec import Array, Legs, RobotSpec, find_robot, mounted
+from pixelgait.robot.spec import A1, ROBOTS, Array, Legs, RobotSpec, find_robot, mounted
 
 # Largest difference from the reference: sums of float32 over a few hundred inputs a layer.
 TOLERANCE_RAD = 1e-4
@@ -60,7 +60,8 @@ def export_walker(config: ExportConfig) -> float:
     """
     assert config.walker is not None
     robot = find_robot(config.robot)
-    above = load_bundle(config.high_level or shipped_low_level(robot.name))
+    known = robot.name if robot.name in ROBOTS else A1.name  # all of them walk straight ahead
+    above = load_bundle(config.high_level or shipped_low_level(known))
     usual = above.spec.camera if above.spec.name == robot.name else robot.camera
     spec = mounted(robot, config.mount(usual))
     walker, network = read_walker(config.walker, config.config, spec, config.told())
@@ -100,6 +101,7 @@ def export_walker(config: ExportConfig) -> float:
     text = card(config.name, robot.name, config.walker.name, walker, trial)
     write_atomic(config.out / "README.md", text.encode())
     print(f"wrote the bundle {config.out}, and its card, README.md")
+    write_figures(config, {"max_abs_difference_rad": off_rad, "trial": trial.contract()})
     return off_rad
 
 

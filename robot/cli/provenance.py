@@ -56,8 +56,14 @@ def head(command: str) -> dict[str, Any]:
 def settings(config: Any, *places: str) -> dict[str, Any]:
     """The options behind some figures, for JSON; `places` are those that name output files."""
     options = {each.name: getattr(config, each.name) for each in fields(config)}
-    kept = {name: value for name, value in options.items() if name not in places}
-    return {name: str(value) if isinstance(value, Path) else value for name, value in kept.items()}
+    return {name: _plain(value) for name, value in options.items() if name not in places}
+
+
+def _plain(value: Any) -> Any:
+    """An option's value with paths as text."""
+    if isinstance(value, tuple):
+        return tuple(map(_plain, value))
+    return str(value) if isinstance(value, Path) else value
 
 
 @cache

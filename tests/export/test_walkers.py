@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -11,17 +12,27 @@ import onnx
 import pytest
 import yaml
 
+from pixelgait.export import walker_exporter
 from pixelgait.export.options import ExportConfig, check
 from pixelgait.export.walker_card import summary
+from pixelgait.export.walkers import trial
 from pixelgait.export.walkers.compose import composed
 from pixelgait.export.walkers.network import runner
-from pixelgait.export.walkers.options import Told
+from pixelgait.export.walkers.options import USUAL_COMMAND, Told
 from pixelgait.export.walkers.reading import read_walker
 from pixelgait.export.walkers.trial import Answer, Climb, Trial
 from pixelgait.export.walkers.walker import Reference, Walker, places
-from pixelgait.robot.bundle import single_thread_session
+from pixelgait.robot.bundle import (
+    CONTRACT,
+    HIGH_LEVEL,
+    LOW_LEVEL,
+    Bundle,
+    load_bundle,
+    single_thread_session,
+)
 from pixelgait.robot.errors import UserError
-from pixelgait.robot.spec import GO2, Array
+from pixelgait.robot.files import read_json
+from pixelgait.robot.spec import GO2, Array, Legs, robot_numbers
 from tests.export.walker_files import (
     JOINT_BY_JOINT,
     POSE,
@@ -32,7 +43,9 @@ from tests.export.walker_files import (
     mjlab_metadata,
     rl_sar_yaml,
     save_linear,
+    trotting_walker,
 )
+from tests.helpers import documented_keys
 
 LEG_BY_LEG = [
     f"{leg}_{j}_joint" for leg in ("FL", "FR", "RL", "RR") for j in ("hip", "thigh", "calf")
@@ -234,7 +247,29 @@ def test_a_configuration_of_legged_gym_names_joints(tmp_path: Path) -> None:
     assert walker.terms[2].scale.tolist() == [2.0, 2.0, 0.25]
     assert walker.action_clip is not None
     assert walker.action_clip[1].tolist() == [6.0] * 12
-    assert not walker.notes
+    assert walker.rate_hz == pytest.approx(50.0)
+    defaults = [
+        *("sim.dt: 0.005", "obs_scales.lin_vel: 2", "obs_scales.ang_vel: 0.25"),
+        *("obs_scales.dof_pos: 1", "obs_scales.dof_vel: 0.05"),
+        "normalization.clip_observations: 100",
+    ]
+    assert walker.notes[0].startswith("order of the joints: leg-by-leg")
+    assert [note.split(" (")[0] for note in walker.notes[1:]] == defaults
+    told = Told(25.0, "leg-by-leg")
+    walker, _ = read_walker(policy, [tmp_path / "cfg.yaml"], GO2, told)
+    assert walker.rate_hz == 25.0
+    assert [note.split(" (")[0] for note in walker.notes] == defaults[1:]
+
+
+@pytest.mark.parametrize("last_first", [False, True])
+def test_the_policys_file_of_rl_sar_has_the_last_word_in_any_order(
+    tmp_path: Path, last_first: bool
+) -> None:
+    policy = save_linear(tmp_path / "policy.onnx", np.ones((12, 45)))
+    files = rl_sar_yaml(tmp_path)
+    walker, _ = read_walker(policy, files[::-1] if last_first else files, GO2, Told())
+    assert walker.joint_names == tuple(LEG_BY_LEG)
+    assert walker.default_pose_rad.tolist() == [0.0, 0.8, -1.5] * 4
 
 
 FORMATS = {
@@ -330,8 +365,39 @@ def test_what_the_files_do_not_say_is_said_with_its_source(tmp_path: Path) -> No
         "velocity commands: -0.5 to 1; -0.3 to 0.3; -1 to 1 (deploy.yaml names none); "
         "--speeds tells another",
     )
-    with pytest.raises(UserError, match="--rate has no effect: the file says it"):
-        read_walker(policy, [deploy_yaml(tmp_path)], GO2, Told(100.0))
+    for stated in ([deploy_yaml(tmp_path)], rl_sar_yaml(tmp_path), [legged_gym_yaml(tmp_path)]):
+        with pytest.raises(UserError, match="--rate has no effect: the file says it"):
+            read_walker(policy, stated, GO2, Told(100.0))
+    untimed = legged_gym_yaml(tmp_path, simulation_dt=None, cmd_scale=None)
+    gym, _ = read_walker(policy, [untimed], GO2, Told(100.0, "sdk", USUAL_COMMAND))
+    assert gym.rate_hz == 100.0
+    assert gym.notes == ("cmd_scale: 1 (unscaled)",)
+    with pytest.raises(UserError, match="key 'simulation_dt' is missing"):
+        read_walker(policy, [untimed], GO2, Told())
+
+
+def test_what_rl_sars_files_do_not_say_is_said(tmp_path: Path) -> None:
+    policy = save_linear(tmp_path / "policy.onnx", np.zeros((12, 45)))
+    lacking = ("joint_mapping", "clip_obs", "dof_vel_scale", "decimation")
+    files = rl_sar_yaml(tmp_path, **dict.fromkeys(lacking))
+    walker, _ = read_walker(policy, files, GO2, Told(50.0, command=USUAL_COMMAND))
+    assert walker.joint_names == SDK
+    assert walker.rate_hz == 50.0
+    assert [note.split(" (")[0] for note in walker.notes] == [
+        *("joint_mapping: 0 to 11", "clip_obs: 100", "dof_vel_scale: 1"),
+    ]
+
+
+def test_a_scale_is_of_an_observation_of_the_policy(tmp_path: Path) -> None:
+    terms = "base_ang_vel,projected_gravity,joint_pos,actions,command"
+    policy = save_linear(
+        tmp_path / "p.onnx", np.zeros((12, 33)), mjlab_metadata(observation_names=terms)
+    )
+    walker, _ = read_walker(policy, [], GO2, Told(scales={"joint_pos": 0.5}))
+    assert walker.terms[2].scale.tolist() == [0.5] * 12
+    message = "--scale joint_vel_rel: the policy does not observe it"
+    with pytest.raises(UserError, match=message):
+        read_walker(policy, [], GO2, Told(scales={"joint_vel_rel": 0.1}))
 
 
 @pytest.mark.parametrize(
@@ -392,6 +458,8 @@ def test_a_deploy_yaml_that_needs_more_than_joints_is_refused(tmp_path: Path) ->
         ({"low_level": Path("walk"), "rate": 50.0}, "--rate has no effect with --low-level"),
         ({"low_level": Path("walk"), "pace": 2.0}, "--pace has no effect with --low-level"),
         ({"walker": Path("gone.onnx")}, "gone.onnx: no such file"),
+        ({"walker": Path()}, "is a folder, expected the policy's file: .onnx or .pt"),
+        ({"walker": Path("p"), "seed": 1}, "--seed has no effect with --walker"),
         ({"walker": Path("gone.onnx"), "encoder": "iap"}, "--encoder is for --low-level"),
         ({"walker": Path("p"), "high_level": Path("gone")}, "bundle 'gone': no contract.json"),
     ],
@@ -403,10 +471,10 @@ def test_options_that_do_not_go_together_are_refused(
         check(ExportConfig(tmp_path / "b", **options))
 
 
-@pytest.mark.parametrize("scale", ["joint_vel_rel", "joint_vel_rel=fast", "smell=1"])
+@pytest.mark.parametrize("scale", ["joint_vel_rel", "joint_vel=fast", "smell=1"])
 def test_a_scale_names_an_observation_and_a_number(tmp_path: Path, scale: str) -> None:
     with pytest.raises(UserError, match=r"expected NAME=NUMBER|'smell' is unknown"):
-        ExportConfig(tmp_path, scale=(scale,)).told()
+        ExportConfig(tmp_path, scale=("joint_vel_rel=0.05", scale)).told()
 
 
 def test_the_card_says_what_a_walker_cannot_do() -> None:
@@ -424,6 +492,72 @@ def test_the_card_says_what_a_walker_cannot_do() -> None:
         "* Told to stand in pybullet it moves: 0.00 m/s ahead, 0.00 m/s left, 0.20 rad/s.",
         "* It does not turn on the spot: it is commanded 0.2 m/s at least in turns.",
     ]
+    never = "* It does not turn on the spot: its ranges have no turn with a speed ahead."
+    found.least_turning_speed_m_per_s = 0.0
+    assert summary(found)[-1] == never
+    found.answers.append(replace(stands, command="turn left at 0.3 m/s", asked=(0.3, 0, 0.8)))
+    assert summary(found)[-1] == "* It does not turn on the spot: not at 0.3 m/s either."
+
+
+@pytest.mark.parametrize(
+    ("ahead", "turn", "tried", "least"),
+    [
+        (1.0, 0.5, ["left at 0.1", "right at 0.1", "left at 0.2", "right at 0.2"], 0.2),
+        (0.15, 0.5, ["left at 0.1", "right at 0.1"], 0.0),
+        (1.0, 0.0, [], 0.0),
+    ],
+)
+def test_a_turning_speed_is_one_at_which_it_turns_to_both_sides_within_its_ranges(
+    monkeypatch: pytest.MonkeyPatch, ahead: float, turn: float, tried: list[str], least: float
+) -> None:
+    """A walker that turns left from 0.1 m/s on, right from 0.2."""
+
+    def drive(_: Any, __: Any, engine: str, name: str, asked: Array) -> Answer:
+        speed, left, rate = asked.tolist()
+        turns = speed >= (0.1 if rate > 0.0 else 0.2)
+        reached = (speed, left, rate * turns)
+        return Answer(engine, name, (speed, left, rate), reached, None, 1.0, 1.0, 1.0, 0.0)
+
+    monkeypatch.setattr(trial, "drive", drive)
+    legs = Legs(np.ones(12), np.ones(12), np.zeros(12), ((-ahead, ahead), (0, 0), (-turn, turn)))
+    bundle: Any = SimpleNamespace(legs=legs)
+    found = Trial()
+    for name in ("turn left", "turn right") if turn else ():
+        asked = np.array((0.0, 0.0, turn if name == "turn left" else -turn))
+        found.answers.append(drive(None, None, "pybullet", name, asked))
+    before = len(found.answers)
+    trial._find_turning_speed(bundle, None, "pybullet", found)  # type: ignore[arg-type]
+    assert [each.command for each in found.answers[before:]] == [f"turn {t} m/s" for t in tried]
+    assert {abs(each.asked[2]) for each in found.answers} <= {turn}
+    assert found.least_turning_speed_m_per_s == least
+    assert not found.turns_on_the_spot
+
+
+def test_a_walker_of_a_robot_file_walks_straight_ahead_and_its_figures_are_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def held(bundle: Bundle) -> Trial:
+        inputs = bundle.contract["graphs"][LOW_LEVEL]["inputs"]
+        still = {name: np.zeros(each["shape"], np.float32) for name, each in inputs.items()}
+        stands = Answer("mujoco", "stand", (0, 0, 0), (0, 0, 0), None, 9.0, 9.0, 9.0, 0.0)
+        return Trial([stands], sensed=[[still]])
+
+    monkeypatch.setattr(walker_exporter, "hold_trial", held)
+    policy, config = trotting_walker(tmp_path)
+    file, out, figures = (tmp_path / name for name in ("mine.yaml", "out", "parity.json"))
+    file.write_text(yaml.safe_dump(robot_numbers(replace(GO2, name="mine"))))
+    walker_exporter.export_walker(
+        ExportConfig(out, walker=policy, config=(config,), robot=str(file), json=figures)
+    )
+    contract, found = read_json(out / CONTRACT), read_json(figures)
+    assert contract["robot"] == "mine"
+    assert contract["files"][HIGH_LEVEL] == load_bundle("walk").contract["files"][HIGH_LEVEL]
+    assert found["sha256"] == contract["sha256"]
+    assert found["settings"]["config"] == [str(config)]
+    assert found.keys() == documented_keys("Parity of a walker")
+    assert found["settings"].keys() == documented_keys("Parity of a walker", "settings")
+    assert found["max_abs_difference_rad"] < 1e-4
+    assert found["trial"] == contract["low_level"]["trial"]
 
 
 def test_a_recurrent_network_and_another_file_are_refused(tmp_path: Path) -> None:

@@ -102,7 +102,10 @@ def deploy_yaml(folder: Path, terms: dict[str, Any] | None = None, **changes: An
 
 def rl_sar_yaml(folder: Path, **changes: Any) -> list[Path]:
     """base.yaml and config.yaml as rl_sar has them, for a policy with legs FL, FR, RL, RR."""
-    base = {"dt": 0.005, "decimation": 4, "joint_names": list(SDK)}
+    base = {
+        **{"dt": 0.005, "decimation": 4, "joint_names": list(SDK)},
+        **{"joint_mapping": list(range(12)), "default_dof_pos": [0.0, 0.9, -1.7] * 4},
+    }
     mapping = [3, 4, 5, 0, 1, 2, 9, 10, 11, 6, 7, 8]
     config = {
         "num_observations": 45,
