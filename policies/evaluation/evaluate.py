@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from pixelgait.policies.evaluation.baselines import make_baseline
 from pixelgait.policies.evaluation.metrics import figures_of, format_figures
@@ -201,7 +201,9 @@ def watch_episodes(config: EvalConfig) -> Iterator[Episode]:
     guard = local_map(config, body)
     with opened(view_of(config, config.body, body.spec, config.seed)) as window:
         for seed in range(config.seed, config.seed + config.episodes):
-            yield run_episode(controller, body, task, seed, RealTime(window, body, seed), guard)
+            shown = RealTime(window, body, seed)
+            episode = run_episode(controller, body, task, seed, shown, guard)
+            yield with_errors(episode, body)
 
 
 def player(config: EvalConfig) -> tuple[Controller, SimulatedBody, Task]:
@@ -242,6 +244,13 @@ def local_map(config: EvalConfig, body: SimulatedBody) -> SimulatedMap | None:
     return SimulatedMap(body, config.make_randomisation()) if config.guard else None
 
 
+def with_errors(episode: Episode, body: SimulatedBody) -> Episode:
+    """The episode, with the errors of a body's leg odometry among its metrics."""
+    if isinstance(body, LegOdometryBody):
+        episode.metrics.update(body.errors())
+    return episode
+
+
 _run_seed: Callable[[int], Episode]
 
 
@@ -252,9 +261,7 @@ def _start(config: EvalConfig) -> None:
 
     def run_seed(seed: int) -> Episode:
         episode = run_episode(controller, body, task, seed, look_ahead=guard)
-        if config.odometry == "legs":
-            episode.metrics.update(cast(LegOdometryBody, body).errors())
-        return episode
+        return with_errors(episode, body)
 
     _run_seed = run_seed
 

@@ -21,6 +21,7 @@ from pixelgait.robot.cli.options import (
     check_outputs,
     check_values,
 )
+from pixelgait.robot.control.low_level import OMNI
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.interface import CONTROL_DT_S
 from pixelgait.robot.spec import moved_robot
@@ -139,6 +140,9 @@ class EvalConfig(DisturbanceOptions, SceneOptions, WorkerOptions):
             raise UserError(
                 f"--baseline bug: scene '{self.scene}' has no goal position, as rooms has"
             )
+        kind = bundle.contract["low_level"]["kind"]
+        if self.climb != EvalConfig.climb and kind != OMNI.kind:
+            raise UserError(f"--climb has no effect: this low level is '{kind}', not '{OMNI.kind}'")
         if self.task != "forward" or self.baseline in BLIND_BASELINES:
             return
         if self.baseline == "no-goal" and not {"goal", "ahead"} & set(bundle.takes):
