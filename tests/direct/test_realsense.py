@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pixelgait.robot.direct import camera_process, realsense
+from pixelgait.robot.direct import realsense
 from pixelgait.robot.direct.camera_process import frame, stream
 from pixelgait.robot.direct.realsense import MODULES, RealSenseFrames, Sent
 from pixelgait.robot.ros.common.topic_names import COLOUR, DEPTH
@@ -77,7 +77,7 @@ def open_camera(domain: str) -> Iterator[Callable[[str], tuple[RealSenseFrames, 
 
 
 def take(camera: Camera, until: Callable[[], object]) -> None:
-    deadline = time.monotonic() + 10.0
+    deadline = time.monotonic() + 60.0
     while not until():
         assert time.monotonic() < deadline, camera.warnings()
         camera.take(np.zeros(12))
@@ -116,10 +116,7 @@ def test_a_camera_that_is_not_there_says_why_and_comes(
     assert not path_of(domain).exists()
 
 
-def test_a_silent_camera_is_an_error_of_its_process(
-    domain: str, robot: Robot, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(camera_process, "FRAME_MS", 100)
+def test_a_silent_camera_is_an_error_of_its_process(domain: str, robot: Robot) -> None:
     sent: list[Sent] = []
 
     def keep(each: Sent) -> None:
@@ -127,7 +124,7 @@ def test_a_silent_camera_is_an_error_of_its_process(
         if each.frames:
             robot.close()
 
-    with pytest.raises(RuntimeError, match="Frame didn't arrive within 100"):
+    with pytest.raises(RuntimeError, match="Frame didn't arrive within 1000"):
         stream(simulated_realsense, domain, [DEPTH], keep)
     assert sent[0].lenses is not None
     assert sent[1].frames is not None

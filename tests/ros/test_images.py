@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from pathlib import Path
@@ -174,10 +175,20 @@ class AtOnce:
         return result
 
 
+def next_of(decoder: Any) -> Any:
+    """The next converted message."""
+    deadline = time.monotonic() + 20.0
+    while (taken := decoder.exchange(None)) == (None, None):
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
+    assert taken[1] is None
+    return taken[0]
+
+
 def test_a_slow_decoder_never_delays_the_control_thread_and_takes_the_newest_image() -> None:
     from pixelgait.robot.ros.links.decoder import Decoder
 
-    begun, decoded, release = SimpleQueue[int](), [], Event()
+    begun, release = SimpleQueue[int](), Event()
 
     def convert(number: int) -> int:
         begun.put(number)
@@ -190,19 +201,13 @@ def test_a_slow_decoder_never_delays_the_control_thread_and_takes_the_newest_ima
     for number in (2, 3, 4):  # arrive while the first is decoded
         assert decoder.exchange(number) == (None, None)
     release.set()
-    while len(decoded) < 2:
-        message, problem = decoder.exchange(None)
-        decoded += [message] if message is not None else []
-        assert problem is None
-    assert decoded == [-1, -4]
+    assert [next_of(decoder), next_of(decoder)] == [-1, -4]
     release.clear()
     decoder.exchange(5)
     decoder.forget()
     release.set()
     decoder.exchange(6)
-    while (message := decoder.exchange(None)[0]) is None:
-        pass
-    assert message == -6
+    assert next_of(decoder) == -6
 
 
 def test_a_damaged_compressed_image_is_like_a_missing_one(monkeypatch: pytest.MonkeyPatch) -> None:

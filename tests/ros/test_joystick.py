@@ -96,13 +96,22 @@ def test_a_joystick_drives_a_robot_by_the_mapping_of_teleop_twist_joy(
         """It stands for a second, some time after."""
         client.spin(lambda: stick.swing_rad(*held) < 1e-3)
 
+    def says(message: str, *held: float | bool) -> None:
+        """Hold it until the diagnostic, which comes once a second, says so."""
+
+        def said() -> bool:
+            stick.swing_rad(*held)
+            return "cmd_vel" in told and bool(re.fullmatch(message, told["cmd_vel"].message))
+
+        client.spin(said)
+
     stands(1.0, 0.0, False)  # the button is not pressed
-    assert "no messages" in told["cmd_vel"].message
+    says(".*no messages.*", 1.0, 0.0, False)
     follows(0.7, 0.0, True)
     follows(0.0, -1.0, True)  # turns on the spot
-    assert told["cmd_vel"].message == "follows the newest command"  # the scales are the robot's
+    says("follows the newest command", 0.0, -1.0, True)  # the scales are the robot's
     stands(0.0, 0.0, True)  # sticks let go: zero velocity, the message is new
-    assert told["cmd_vel"].message == "follows the newest command"
+    says("follows the newest command", 0.0, 0.0, True)
     follows(1.0, 0.5, True)
     stands(1.0, 0.5, False)  # the button is let go
     follows(1.0, 0.5, True)

@@ -35,7 +35,7 @@ def test_a_camera_policy_drives_a_robot_with_its_own_gait(
     """Past obstacles, with a report, a recording that replays bit for bit, and an end at rest."""
     sim, walk = tmp_path / "sim", tmp_path / "walk.mcap"
     robot = processes.start("pixelgait-sim", "--link", "velocity", "--out", sim)
-    line = ("rover", "--link", "velocity", "--duration", 8, "--record", walk)
+    line = ("rover", "--link", "velocity", "--duration", 15, "--record", walk)
     run = processes.start("pixelgait-run", *line, *AUTO_VELOCITY)
     client.wait_for_state("walking")
     assert run.wait(60) == 0
