@@ -92,7 +92,7 @@ colcon: $(INSTALLED)  ## colcon builds the package without a warning, and what i
 
 # In an environment of its own: both distributions bring the module rclpy.
 KILTED := build/kilted
-kilted:  ## the ROS tests under Kilted instead of Jazzy, in build/kilted: another 2.2 GB on disk
+kilted:  ## the fast ROS tests under Kilted instead of Jazzy, in build/kilted: another 2.2 GB on disk
 	$(PYTHON) -m venv $(KILTED)
 	$(KILTED)/bin/pip install --quiet --disable-pip-version-check --extra-index-url $(TORCH_INDEX) --editable '.[dev,ros-kilted]'
 	$(KILTED)/bin/python -m pytest --numprocesses 2 --dist loadfile tests/ros
