@@ -7,6 +7,7 @@ import shutil
 import signal
 import sys
 import time
+from contextlib import nullcontext
 from pathlib import Path
 
 import cv2
@@ -14,7 +15,7 @@ import imageio.v2 as imageio
 import numpy as np
 import pytest
 
-from pixelgait.policies.evaluation.evaluate import film, player
+from pixelgait.policies.evaluation.evaluate import film, player, watch_episodes
 from pixelgait.policies.evaluation.options import EvalConfig
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.spec import A1
@@ -129,6 +130,17 @@ def test_window_draws_without_blocking_the_simulation(display: str, simulator: s
             window.show(0, 0.0, pose, A1.default_pose_rad)
             time.sleep(0.01)
     assert window.process.returncode == -signal.SIGKILL  # closed all the same
+
+
+def test_shown_episodes_have_the_errors_of_leg_odometry(monkeypatch: pytest.MonkeyPatch) -> None:
+    window = StallingWindow()
+    monkeypatch.setattr(live_view, "opened", lambda _: nullcontext(window))
+    monkeypatch.setattr(live_view, "time", window)
+    (episode,) = watch_episodes(
+        EvalConfig("walk", scene="flat", seconds=0.2, episodes=1, odometry="legs")
+    )
+    assert window.shown == 20
+    assert "odometry_error_m" in episode.metrics
 
 
 def test_closing_the_window_ends_the_command(display: str) -> None:

@@ -7,6 +7,7 @@ from dataclasses import fields
 import numpy as np
 import pytest
 
+from pixelgait.policies.evaluation.options import EvalConfig
 from pixelgait.policies.low_level import searched_low_level, widened
 from pixelgait.policies.mirror import mirrored_inputs, mirrored_outputs
 from pixelgait.policies.normaliser import Normaliser
@@ -27,6 +28,7 @@ from pixelgait.robot.control.low_level import (
     omni_latent,
     velocity_command,
 )
+from pixelgait.robot.errors import UserError
 from pixelgait.robot.estimation.kinematics import LegKinematics
 from pixelgait.robot.interface import Image, Reading
 from pixelgait.robot.spec import A1, GO2, RobotSpec
@@ -154,6 +156,13 @@ def test_the_shipped_graph_takes_the_command_and_climb_of_a_latent() -> None:
         expected, given = (low(latent, reading, carried) for low in (legs, bundle.low_level))
         np.testing.assert_allclose(given[0], expected[0], atol=1e-5)
         np.testing.assert_allclose(given[1], expected[1], atol=1e-5)
+
+
+def test_a_climb_command_is_refused_where_it_has_no_effect() -> None:
+    config = EvalConfig("walk", task="climb", scene="kerb", climb=0.5)
+    config.check_bundle(load_bundle("walk-omni"))
+    with pytest.raises(UserError, match="--climb has no effect: this low level is 'gait', not"):
+        config.check_bundle(load_bundle("walk"))
 
 
 def test_the_shipped_a1_walks_to_the_side_and_backwards() -> None:
