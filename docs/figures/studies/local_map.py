@@ -1,6 +1,7 @@
 """Local map against the truth of simulated scenes: heights, obstacles, edges, cost; real depth.
 
     python -m docs.figures.studies.local_map           # writes the tables of docs/robot/map.md
+    python -m docs.figures.studies.local_map --depth FOLDER       # and that of real depth
 
 Ten walks take about a minute each at 424 x 240 on one core.
 """
@@ -20,7 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pixelgait.robot.bundle import load_bundle
+from pixelgait.robot.cli.options import parse
 from pixelgait.robot.control.controller import latent_for
+from pixelgait.robot.errors import UserError, run_command
 from pixelgait.robot.interface import Reading
 from pixelgait.robot.mapping.depth_view import Lens, depth_view
 from pixelgait.robot.mapping.local_map import (
@@ -49,7 +52,6 @@ from pixelgait.sim.world.obstacles import obstacle_boxes
 from pixelgait.sim.world.scene import ORIGIN, Box, Layout, Plane, Pose, Scene
 
 PAGE, PICTURE = Path("docs/robot/map.md"), Path("docs/robot/map.png")
-LAB = Path("/work/shared/real/lab/depth")  # not part of the repository, see the page
 HEIGHT, WIDTH = 240, 424
 SPEED = 0.4
 EDGE_M = 2.225  # of a kerb, the middle of a cell
@@ -392,13 +394,13 @@ def _timed(work: Callable[[], object]) -> float:
     return 1e6 * (time.thread_time() - began)
 
 
-def real_depth() -> list[str]:
+def real_depth(files: Sequence[Path]) -> list[str]:
     """Maps of single frames of a real RealSense over a laboratory's floor."""
     mount = CameraMount((0.0, 0.0, 0.0), math.radians(19.0), 1.05)
     floors, spread, known, high = [], [], [], []
     cos, sin = math.cos(math.radians(10.0)), math.sin(math.radians(10.0))
     rolled = np.array(((1.0, 0.0, 0.0), (0.0, cos, -sin), (0.0, sin, cos)))
-    for file in sorted(LAB.glob("*.png")):
+    for file in files:
         raw = cv2.imread(str(file), cv2.IMREAD_UNCHANGED)
         depth = np.where(raw == 0, np.nan, np.asarray(raw) / 1000.0).astype(np.float32)
         view = depth_view(mount, 480, 640, Lens(384.0, 384.0, 320.0, 240.0))
@@ -455,15 +457,36 @@ def write(name: str, rows: list[str]) -> None:
     PAGE.write_text(text)
 
 
+@dataclass(frozen=True)
+class LocalMapConfig:
+    """Compare the local map with the truth, and write the tables and the picture of its page."""
+
+    depth: Path | None = None
+    """Folder of depth images of a RealSense (.png, 640 x 480, 16 bits, mm), for the table of real
+    depth; without it that table stays as it is."""
+
+
 def main() -> None:
-    """Measure everything and write the page."""
+    """Command line."""
+    run_command(lambda: measure(parse(LocalMapConfig, "local_map")))
+
+
+def measure(config: LocalMapConfig) -> None:
+    """Measure everything and write the page.
+
+    Raises:
+        UserError: if the folder has no images.
+    """
+    files = sorted(config.depth.glob("*.png")) if config.depth else []
+    if config.depth and not files:
+        raise UserError(f"--depth {config.depth}: no images (*.png)")
     picture()
     write("map costs", costs())
     write("map heights", heights_table(6.0))
     write("map boxes", boxes_table())
     write("map kerbs", kerbs_table())
-    if LAB.is_dir():
-        write("map real", real_depth())
+    if files:
+        write("map real", real_depth(files))
 
 
 if __name__ == "__main__":
