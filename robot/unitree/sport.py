@@ -55,7 +55,11 @@ NAMES = {
     MOVE: "Move",
 }
 MOVE_S = 0.05  # between two moves: one is followed for about a second, and must be repeated
-OTHERS_S = 1.0  # a move of another program counts for so long
+OTHERS_S = 1.0  # a request of another program counts for so long
+OF_OTHERS = (DAMP, STOP_MOVE, STAND_DOWN, MOVE)  # requests of another commander
+EVERY_STICK = ((-1.0, 1.0),) * 3  # also one to the side takes over
+# Standard deviations of the robot's own odometry, which publishes none; assumptions.
+POSITION_M, HEADING_RAD, SPEED_M_PER_S = 0.3, 0.1, 0.1
 
 
 class SportDriver(Go2Sensors):
@@ -74,7 +78,7 @@ class SportDriver(Go2Sensors):
         self._requests = bus.writer(asked, REQUEST)
         self._responses = bus.reader(answered, RESPONSE)
         self._others = bus.reader(asked, REQUEST, WITHOUT_OWN)
-        self._others_s = -OTHERS_S  # when another program moved the robot [s]
+        self._others_s = -OTHERS_S  # when another program moved or stopped it [s]
         self._sport_states = bus.reader(SPORT_STATE, go2.SPORT_MODE_STATE)
         self._sport_freshness = Freshness(SPORT_SENSOR)
         self._sport: go2.Record | None = None
@@ -84,6 +88,8 @@ class SportDriver(Go2Sensors):
         self.received[SPORT_SENSOR] = 0
         self._posture, self._moves = Posture.IDLE, False  # as commanded
         self._balances = False  # whether it may be moved
+        self._down = False  # whether it was told down, and has not agreed to stand up since
+        self._rises_s: float | None = None  # when it agreed, until it was seen to stand
         self._moved_s = 0.0  # when the last move was sent
         self._pending: deque[int] = deque()  # requests to send; the first may have been sent
         self._numbers: set[int] = set()  # of the first of them
@@ -102,22 +108,22 @@ class SportDriver(Go2Sensors):
             if self._sport_freshness.arrived(now_s, now_s, time.monotonic()):
                 self._sport, self._sport_stamp_s = state, now_s
                 self._locate(state)
-        if any(each.record["api"] == MOVE for each in self._others.take(N=10)):
+        if any(each.record["api"] in OF_OTHERS for each in self._others.take(N=10)):
             self._others_s = time.monotonic()
         for answer in self._responses.take(N=10):
             if int(answer.record["id"]) in self._numbers:
                 self._answered(int(answer.record["code"]))
 
     def _locate(self, state: go2.Record) -> None:
-        """Take the motion of a state, whose velocity is in the base's frame."""
+        """Take the motion of a state."""
         if self._state is None:
             return
-        reading, unknown = self.read(_no_image, None), (0.0, 0.0, 0.0)
-        ahead, left, _ = state["velocity"].tolist()
+        reading, position = self.read(_no_image, None), (POSITION_M**2, 0.0, POSITION_M**2)
+        ahead, left, _ = state["velocity"].tolist()  # in the base's frame; assumption
         height_m, turn = float(state["position"][2]), float(state["yaw_speed"])
         up = to_base_frame((0.0, 0.0, 1.0), reading.orientation.tolist())
         x, y, heading_rad = self.angles().tolist()
-        speeds, unsure = (ahead, left, turn), (unknown, 0.0, 0.0)
+        speeds, unsure = (ahead, left, turn), (position, HEADING_RAD**2, SPEED_M_PER_S**2)
         self.motion = Motion(x, y, heading_rad, height_m, *speeds, *unsure, None, up)
         self.moved(reading, self.motion)
 
@@ -128,6 +134,8 @@ class SportDriver(Go2Sensors):
         self._asked_s = -math.inf
         if code:
             raise UserError(f"{SPORT}: the robot refuses {NAMES[api]}, code {code}")
+        if api == STAND_UP:
+            self._down, self._rises_s = False, time.monotonic()
 
     def forget(self) -> None:
         super().forget()
@@ -171,7 +179,10 @@ class SportDriver(Go2Sensors):
         return {}
 
     def acquire(self, stop: Event) -> None:
-        """Nothing: the robot stays with its own program."""
+        """Forget what was requested before; the robot stays with its own program."""
+        self._plan()
+        self._posture, self._moves, self._balances = Posture.IDLE, False, False
+        self._rises_s = None
 
     def take_motors(self, stop: Event) -> None:
         """Check that the robot's own program walks it.
@@ -184,23 +195,27 @@ class SportDriver(Go2Sensors):
         self._has_robot, self._restarts = True, self._clock.restarts
 
     def conflicting_publisher(self, commanding: bool) -> str | None:
-        """Another program that moves the robot, or see `Go2Sensors`."""
-        if commanding and time.monotonic() - self._others_s < OTHERS_S:
+        """Another program that moves or stops the robot, or see `Go2Sensors`."""
+        if commanding and self._is_commanded_by_others():
             others = ", ".join(self._bus.writers(self._others))
-            return f"another program moves the robot by {topics(SPORT)[0]}: {others}"
+            return f"another program moves or stops the robot by {topics(SPORT)[0]}: {others}"
         return super().conflicting_publisher(commanding)
+
+    def _is_commanded_by_others(self) -> bool:
+        return time.monotonic() - self._others_s < OTHERS_S
 
     def send(self, command: JointCommand) -> None:
         """Request what the command is about, and repeat what must be repeated.
 
         Raises:
-            UserError: the robot does not answer.
+            UserError: the robot does not answer, or does not stand up.
         """
         assert isinstance(command, VelocityCommand)
         before, self._posture = self._posture, command.posture
         if before is not self._posture:
             self._change(before)
         if self._posture is Posture.UP:
+            self._check_the_stand()
             self._move(command.velocity)
         self._ask()
 
@@ -208,21 +223,38 @@ class SportDriver(Go2Sensors):
         """Request another posture than before."""
         stop = (STOP_MOVE,) if before is Posture.UP else ()
         self._moves = self._balances = False
+        self._rises_s = None
         if self._posture is Posture.STOP:
+            self._down = True
             self._plan(DAMP)
         elif self._posture is Posture.DOWN:
+            self._down = True
             self._plan(*stop, STAND_DOWN)
-        elif self._posture is Posture.UP and lies(self._motors("q"), GO2):
+        elif self._posture is Posture.UP and (self._down or self._lies()):
             self._plan(STAND_UP)
         elif stop:
             self._plan(*stop)
 
+    def _lies(self) -> bool:
+        return lies(self._motors("q"), GO2)
+
+    def _check_the_stand(self) -> None:
+        """Raises UserError: the robot has agreed to stand up, and lies long after."""
+        if self._rises_s is None:
+            return
+        if not self._lies():
+            self._rises_s = None
+        elif time.monotonic() - self._rises_s > ANSWER_S:
+            raise UserError(f"{SPORT}: the robot lies {ANSWER_S:.0f} s after StandUp")
+
     def _move(self, velocity: Array) -> None:
-        """Move with a velocity (3,), or end the last move."""
+        """Move with a velocity (3,), or end the last move; not against another program."""
         before, self._moves = self._moves, bool(velocity.any())
         if not self._moves:
-            if before:
+            if before and not self._pending:  # else no move was sent since
                 self._plan(STOP_MOVE)
+            return
+        if self._is_commanded_by_others():
             return
         if not self._balances:
             self._balances = True
@@ -292,7 +324,7 @@ def connected(address: Go2, operator: Operator, now_s: Callable[[], float]) -> S
     bus = Bus(address)
     try:
         stops = {STOP: lambda: operator.emergency_stop("remote control")}
-        return SportDriver(bus, now_s, Remote(stops, take_over))
+        return SportDriver(bus, now_s, Remote(stops, take_over, EVERY_STICK))
     except BaseException:  # a process can open a domain only once
         bus.close()
         raise

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import struct
 import time
 from collections.abc import Callable, Iterator
+from threading import Event
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +21,7 @@ from pixelgait.robot.spec import GO2
 from pixelgait.robot.unitree.address import Go2Sport
 from pixelgait.robot.unitree.dds import Bus
 from pixelgait.robot.unitree.remote import L2, STOP, B, Remote
-from pixelgait.robot.unitree.services import SPORT
+from pixelgait.robot.unitree.services import ANSWER_S, SPORT, STAND_DOWN
 from pixelgait.robot.unitree.sport import (
     BALANCE_STAND,
     DAMP,
@@ -109,6 +113,8 @@ def test_a_go2_walks_lies_down_and_stands_up_as_requested(pair: Pair) -> None:
     np.testing.assert_allclose(read.odometry, (1.5, -0.5, 0.0))
     assert pair.driver.motion is not None
     assert (pair.driver.motion.x, pair.driver.motion.y) == (1.5, -0.5)
+    _, _, yy = pair.driver.motion.position_variance
+    assert min(yy, pair.driver.motion.heading_variance, pair.driver.motion.velocity_variance) > 0.0
     pair.until(lying, posture=Posture.DOWN)
     assert STOP_MOVE in pair.asked
     pair.asked.clear()
@@ -154,10 +160,100 @@ def test_the_remote_stops_and_takes_over() -> None:
     driver = connected(Go2Sport("lo", DOMAIN), operator, time.time)
     try:
         operator.state = RobotState.WALKING
-        driver._remote._steer()
+        driver._remote.update(bytes(4) + struct.pack("<f", 0.5) + bytes(32))  # to the right
         assert operator.commands.wanted is RobotState.READY
         driver._remote.update(bytes(2) + int(L2 | B).to_bytes(2, "little") + bytes(36))
         assert operator.commands.stop == "remote control"
         assert STOP == L2 | B
     finally:
         driver.close()
+
+
+class Unanswered:
+    """A bus on which nothing arrives, with its driver."""
+
+    address = Go2Sport("lo", DOMAIN)
+
+    def __init__(self) -> None:
+        self.asked: list[int] = []
+        self.angles = GO2.default_pose_rad
+        self.driver = SportDriver(self, time.time, Remote({}))  # type: ignore[arg-type]
+        self.driver._motors = lambda _: self.angles  # type: ignore[method-assign]
+
+    def writer(self, *_: object) -> Any:
+        return SimpleNamespace(write=lambda record, **_: self.asked.append(int(record["api"])))
+
+    def reader(self, *_: object) -> Any:
+        return SimpleNamespace(take=lambda **_: [])
+
+    def writers(self, _: object) -> list[str]:
+        return ["app (process 7 on phone)"]
+
+    def send(self, posture: Posture, velocity: np.ndarray = STILL) -> None:
+        self.driver.send(velocity_command(0.0, velocity, posture))
+
+
+@pytest.fixture
+def unanswered() -> Unanswered:
+    return Unanswered()
+
+
+def test_a_velocity_that_ends_at_once_leaves_requests_in_place(unanswered: Unanswered) -> None:
+    for velocity in (AHEAD, STILL, AHEAD):
+        unanswered.send(Posture.UP, velocity)
+    unanswered.driver._answered(0)
+    unanswered.send(Posture.UP, AHEAD)
+    assert unanswered.asked == [BALANCE_STAND, MOVE]
+    unanswered.send(Posture.UP)
+    assert unanswered.asked[2:] == [STOP_MOVE]
+
+
+def test_a_robot_that_was_told_down_is_told_to_stand_up_while_it_still_stands(
+    unanswered: Unanswered,
+) -> None:
+    for posture in (Posture.DOWN, Posture.UP):
+        unanswered.send(posture)
+    assert unanswered.asked == [STAND_DOWN, STAND_UP]
+    unanswered.driver._answered(0)
+    for posture in (Posture.IDLE, Posture.UP):
+        unanswered.send(posture)
+    assert STAND_UP not in unanswered.asked[2:]
+
+
+def test_a_robot_that_lies_long_after_it_agreed_to_stand_up_is_a_fault(
+    unanswered: Unanswered,
+) -> None:
+    unanswered.angles = lying_pose(GO2)
+    unanswered.send(Posture.UP)
+    unanswered.driver._answered(0)
+    unanswered.send(Posture.UP)
+    assert unanswered.driver._rises_s is not None
+    unanswered.driver._rises_s -= ANSWER_S
+    with pytest.raises(UserError, match=r"^sport: the robot lies 10 s after StandUp$"):
+        unanswered.send(Posture.UP)
+
+
+def test_a_new_activation_forgets_an_unanswered_request(unanswered: Unanswered) -> None:
+    unanswered.send(Posture.UP, AHEAD)
+    unanswered.driver._first_s -= 2.0 * ANSWER_S
+    unanswered.driver._asked_s -= 2.0 * ANSWER_S
+    unanswered.driver.acquire(Event())
+    for posture in (Posture.IDLE, Posture.UP):
+        unanswered.send(posture)
+    assert unanswered.asked == [BALANCE_STAND]
+
+
+@pytest.mark.parametrize("api", [DAMP, STOP_MOVE, STAND_DOWN, MOVE])
+def test_another_program_that_moves_or_stops_the_robot_is_named(
+    unanswered: Unanswered, api: int
+) -> None:
+    driver = unanswered.driver
+    request = SimpleNamespace(record={"api": api})
+    driver._others = SimpleNamespace(take=lambda **_: [request])  # type: ignore[assignment]
+    driver.take()
+    unanswered.send(Posture.UP, AHEAD)
+    assert not unanswered.asked
+    conflict = driver.conflicting_publisher(commanding=True)
+    where = "rt/api/sport/request: app (process 7 on phone)"
+    assert conflict == f"another program moves or stops the robot by {where}"
+    assert driver.conflicting_publisher(commanding=False) is None
