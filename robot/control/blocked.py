@@ -164,16 +164,19 @@ class Blocked:
     range: a latent speed of -1.8 gives an A1 or a Go2 -0.25 m/s, and in 80 randomised robots of
     both none fell (0.15 to 0.42 m back in 1.5 s, both simulators). A Mini Cheetah steps in place.
 
-    Without a `spec`, for a robot whose joints are unknown, odometry alone tells.
+    Without a `spec`, for a robot whose joints are unknown, odometry alone tells. One that takes up
+    to `answers_s` to begin to walk is not judged for so long.
     """
 
-    def __init__(self, spec: RobotSpec | None, gains: Gains) -> None:
+    def __init__(self, spec: RobotSpec | None, gains: Gains, answers_s: float = 0.0) -> None:
         self._push, self._way = PushCheck(spec, gains) if spec else None, WayCheck()
+        self._answers_steps = round(answers_s / CONTROL_DT_S)
         self.begin()
 
     def begin(self) -> None:
         """An order to walk, or a new goal: all tries are left."""
         self.tries, self.given_up = 0, False
+        self._unjudged = self._answers_steps  # steps with a speed that are left
         self._steps = 0  # of the manoeuvre that are left
         self._free_steps = 0  # walked since the last one
         if self._push is not None:
@@ -204,7 +207,8 @@ class Blocked:
         self._free_steps += 1
         if self._free_steps * CONTROL_DT_S > FREE_S:
             self.tries = 0
-        if speed < WALKS_M_PER_S:
+        if speed < WALKS_M_PER_S or self._unjudged:
+            self._unjudged -= speed >= WALKS_M_PER_S
             self._pause()
             return False
         turn = float(latent[1])

@@ -138,7 +138,7 @@ def messages(
     if step.around is not None:
         yield LOCAL_MAP, _image(drawn(step.around, 1), step.around.time_s)
     if isinstance(command, VelocityCommand):
-        yield VELOCITY, _twist(header, command.velocity)
+        yield VELOCITY, _twist(header, command.velocity if step.sent else np.zeros(3))
     else:
         targets = command.targets if step.sent and command.kp.any() else np.zeros(0)
         yield COMMAND, _joint_state(header, joint_names, targets, np.zeros(0))

@@ -42,12 +42,13 @@ class ResponseTrial:
     """Pilot that commands speeds, then yaw rates, and measures what odometry shows of them.
 
     `pose` returns x, y [m] and heading [rad] (3,), empty if unknown; `walks`, whether the robot is
-    commanded by the latent commands of this pilot. Called once a control step.
+    commanded by the latent commands of this pilot. Called once a control step. A command during
+    which it ceased to walk is tried anew.
     """
 
     def __init__(self, pose: Callable[[], Array], walks: Callable[[], bool]) -> None:
         self._pose, self._walks = pose, walks
-        self._steps = 0  # of walking
+        self._steps = 0  # of walking, since it began
         self._poses: list[Array] = []  # since the present command
         self._answers: list[Answer] = []
         speeds = [(speed, 0.0) for speed in SPEEDS_M_PER_S]
@@ -60,7 +61,10 @@ class ResponseTrial:
 
     def __call__(self) -> Array:
         """The latent command (2,) of this step."""
-        if self.done or not self._walks():
+        if self.done:
+            return STAND
+        if not self._walks():
+            self._steps, self._poses = 0, []
             return STAND
         self._steps += 1
         part = self._steps % round((STAND_S + MOVE_S) / CONTROL_DT_S)

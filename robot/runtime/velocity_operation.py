@@ -16,6 +16,7 @@ from pixelgait.robot.runtime.state_machine import Inputs, Operation, RobotState
 from pixelgait.robot.safety.supervisor import without_camera
 
 STANDS_AFTER_S = 2.0  # a Go2 takes 1 to 2 s to stand up; assumption
+ANSWERS_S = 3.0  # until a robot begins to walk, besides its response's delay; assumption
 POSTURES = {
     RobotState.LIMP: Posture.IDLE,
     RobotState.LYING_DOWN: Posture.DOWN,
@@ -39,7 +40,9 @@ class VelocityOperation(Operation):
         needs_goal: bool = False,
     ) -> None:
         super().__init__(controller, driver_timeout_s, needs_goal)
-        self.blocked, self._slow_walk = Blocked(None, self.supervisor.walking), None
+        answers_s = ANSWERS_S + controller.response.speed.delay_s
+        self.blocked = Blocked(None, self.supervisor.walking, answers_s)
+        self._slow_walk = None
 
     def _locate(self, inputs: Inputs) -> Inputs:
         return inputs  # the robot's own program has odometry

@@ -29,6 +29,7 @@ VELOCITY_TIMEOUT_S = 0.5  # a velocity is followed for so long; Nav2's
 # Odometry of such robots comes at 10 to 50 Hz, and their gait keeps them upright without it.
 # Assumptions, as for a camera.
 ODOMETRY, ODOMETRY_TIMEOUTS = "odometry", SensorTimeouts(0.3, 0.5, 2.0)
+MOST = np.array((1.0, 0.6, 1.5))  # x, y [m/s], yaw rate [rad/s], either way; assumption
 # Change of x, y [m/s^2] and yaw rate [rad/s^2]: commands of policies jump. Assumption: as fast as a
 # stale sensor slows a robot down, to full speed within 0.3 s.
 MOST_CHANGE = np.array((2.0, 2.0, 5.0))
@@ -36,7 +37,7 @@ STILL: Array = np.zeros(3)
 
 
 class VelocitySupervisor(Supervisor):
-    """Limits the change of velocities; on a fault the velocity is zero for good.
+    """Limits velocities and their change; on a fault the velocity is zero for good.
 
     The robot's own program keeps it upright. Joints are neither known nor commanded.
     """
@@ -66,6 +67,7 @@ class VelocitySupervisor(Supervisor):
         if not np.isfinite(velocity).all():
             self.fail("a velocity is not finite")
         most = MOST_CHANGE * CONTROL_DT_S
+        velocity = np.clip(velocity, -MOST, MOST)
         velocity = self._velocity + np.clip(velocity - self._velocity, -most, most)
         return self.pose(reading, Posture.UP, ages, velocity)
 
