@@ -51,7 +51,7 @@ class Connections:
     policy that takes a goal has a `goal`. A dry run receives everything and commands no motor.
 
     Raises:
-        UserError: the robot cannot be reached over its link.
+        UserError: the robot cannot be reached over its link, or has no joints for a map.
     """
 
     def __init__(
@@ -64,6 +64,9 @@ class Connections:
         options: NodeOptions,
     ) -> None:
         self._parameters = parameters
+        self._own_gait = isinstance(options.address, OWN_GAIT)
+        if parameters.maps and self._own_gait:
+            raise UserError("--map needs the robot's joints: not over --link velocity or go2-sport")
         dry_run, self._operator = options.dry_run, services.operator
         self._sensor_node = sensors = ros2.quiet_node(node, f"{node.get_name()}_sensors")
         self._transforms = StaticTransforms(sensors, parameters.base_frame)
@@ -230,7 +233,7 @@ class Connections:
         if self.goal is not None:
             statuses["goal"] = self.goal.status()
         if self.odometry.publishes and (motion := self.motion()) is not None:
-            statuses["odometry"] = described(motion)
+            statuses["odometry"] = described(motion, by_legs=not self._own_gait)
         if self.pilot is not None:
             statuses[VELOCITY] = self.pilot.status()
         if self.map is not None:

@@ -107,8 +107,10 @@ class OdometryTopic:
         self._destroy()
 
 
-def described(motion: Motion) -> tuple[bool, str]:
+def described(motion: Motion, by_legs: bool = True) -> tuple[bool, str]:
     """For the diagnostics: whether all is well, and how far legs may be off."""
+    if not by_legs:
+        return True, "by its own program"
     xx, _, yy = motion.position_variance
     off_m = TWO_SIGMA * math.sqrt(xx + yy)
     text = f"by legs, may be off by {off_m:.2f} m"

@@ -38,8 +38,9 @@ class RunConfig:
     camera/depth/image_rect_raw or both; publishes joint_command (and attention, the image with the
     policy's attention). Configure loads the bundle, activate waits for the sensors, deactivate
     damps. Nothing moves before the services pixelgait/arm, stand_up and walk are called; the
-    service and the topic emergency_stop damp at any time. A fault damps the robot and ends the node
-    with exit code 1. Arguments for ROS follow --ros-args.
+    service and the topic emergency_stop damp at any time. A fault damps the robot, or lets one that
+    walks by a gait of its own stand, and ends the node with exit code 1. Arguments for ROS follow
+    --ros-args.
     """
 
     APART = (("--response", "--measure"),)
@@ -50,15 +51,16 @@ class RunConfig:
     """Stand up and walk without an operator: for a simulated robot."""
     arm: bool = False
     """Allow this node to command a real robot's motors, once it is armed. Without it, ros2-control,
-    joint-trajectory and go2 in the robots' domain 0 are dry runs."""
+    joint-trajectory, and go2 and go2-sport in the robots' domain 0, are dry runs."""
     dry_run: bool = False
     """Command no motor, over any link: commands go to the topic joint_command_dry_run, velocities
     to cmd_vel_dry_run."""
     link: str = "ros"
     """How to reach the robot: ros, topics; velocity, one that walks by a gait of its own: odom in,
     cmd_vel out, by the policy's high level alone; ros2-control, its forward_position_controller, or
-    ros2-control:CONTROLLER; joint-trajectory, likewise by its joint_trajectory_controller; or
-    go2:INTERFACE, a Unitree Go2's own DDS, as in go2:eth0 (go2:lo is a simulated one)."""
+    ros2-control:CONTROLLER; joint-trajectory, likewise by its joint_trajectory_controller;
+    go2:INTERFACE, a Unitree Go2's own DDS, as in go2:eth0 (go2:lo is a simulated one); or
+    go2-sport:INTERFACE, a Go2 that walks by its own sport mode."""
     camera: str = ROS
     """Source of images: ros, topics. With any other one the run needs no ROS 2, over a Go2's own
     DDS: realsense or realsense:SERIAL, by pyrealsense2; simulated or simulated:DOMAIN, that of

@@ -5,13 +5,19 @@ from __future__ import annotations
 import json
 import signal
 from pathlib import Path
+from threading import Event
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 
+from pixelgait.robot.control.controller import GAIT_COMMAND
 from pixelgait.robot.control.velocity import read_response
+from pixelgait.robot.errors import UserError
 from pixelgait.robot.recording.reader import read_recording
 from pixelgait.robot.recording.replay import recorded_bundle, replay
+from pixelgait.robot.spec import A1, Legs
 from tests.ros.support import AUTO, Client, Processes
 
 CAMERA_AGES = tuple(each for each in AUTO if "camera" in each)
@@ -26,6 +32,77 @@ def patient(*sensors: str) -> tuple[str, ...]:
 
 
 AUTO_VELOCITY, AUTO_SPORT = patient("odom"), patient("lowstate", "sportmodestate")
+
+
+class Estop:
+    """A node's client of an emergency stop, without its node."""
+
+    srv_name = "estop/gentle"
+
+    def __init__(self) -> None:
+        from pixelgait.robot.ros.links.velocity import StopService
+
+        self.now_s, self.calls, self.answer = 0.0, 0, None
+        self.service = StopService(self, self.srv_name, lambda: self.now_s)
+
+    def create_client(self, *_: object) -> Estop:
+        return self
+
+    def call_async(self, _: object) -> Any:
+        self.calls += 1
+        return SimpleNamespace(done=lambda: self.answer is not None, result=lambda: self.answer)
+
+    def call(self, now_s: float) -> int:
+        """Calls of the service until this time."""
+        self.now_s = now_s
+        self.service.call()
+        return self.calls
+
+
+def test_the_robots_stop_is_called_until_it_answers() -> None:
+    stop = Estop()
+    assert [stop.call(now_s) for now_s in (0.0, 0.4, 0.6, 0.7)] == [1, 1, 2, 2]
+    stop.answer = SimpleNamespace(success=True)  # type: ignore[assignment]
+    assert [stop.call(now_s) for now_s in (0.8, 1.5, 9.0)] == [2, 2, 2]
+    stop.service.end()
+    assert stop.call(10.0) == 3
+
+
+def test_a_stop_that_fails_or_is_silent_is_a_fault() -> None:
+    stop = Estop()
+    stop.call(0.0)
+    with pytest.raises(UserError, match=r"^stop_service: estop/gentle does not answer for 2 s$"):
+        stop.call(2.1)
+    stop.answer = SimpleNamespace(success=False, message="no power")  # type: ignore[assignment]
+    refused = r"^stop_service: estop/gentle has not stopped the robot: no power$"
+    with pytest.raises(UserError, match=refused):
+        stop.call(2.2)
+
+
+def test_a_map_without_joints_is_refused() -> None:
+    from pixelgait.robot.ros.address import Velocity
+    from pixelgait.robot.ros.connections import Connections
+
+    given: tuple[Any, ...] = (None, None, SimpleNamespace(maps=True), None, False)
+    with pytest.raises(UserError, match=r"^--map needs the robot's joints: not over --link "):
+        Connections(*given, SimpleNamespace(address=Velocity()))  # type: ignore[arg-type]
+
+
+def test_latched_gains_end_with_their_driver() -> None:
+    from pixelgait.robot.ros.links.topic_driver import TopicDriver
+
+    destroyed: list[str] = []
+    node = SimpleNamespace(
+        create_publisher=lambda _, topic, __: topic, destroy_publisher=destroyed.append
+    )
+    driver = TopicDriver.__new__(TopicDriver)
+    gains = A1.kp_nm_per_rad, A1.kd_nms_per_rad
+    driver._legs = Legs(*gains, A1.default_pose_rad, GAIT_COMMAND, gait=False)
+    driver.spec, driver._node = A1, node
+    driver._topic = driver._gains = None
+    driver.acquire(Event())
+    driver.close()
+    assert destroyed == ["joint_command", "joint_gains"]
 
 
 @pytest.mark.slow
@@ -59,8 +136,9 @@ def test_an_emergency_stop_is_the_robots_own_and_another_publisher_of_velocities
 
     stopped: list[object] = []
 
-    def stop(request: object, response: object) -> object:
+    def stop(request: object, response: Any) -> object:
         stopped.append(request)
+        response.success = True
         return response
 
     client.node.create_service(Trigger, "estop/gentle", stop)

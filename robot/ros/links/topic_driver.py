@@ -269,7 +269,7 @@ class GainsTopic:
     """
 
     def __init__(self, node: Any, spec: RobotSpec, legs: Legs) -> None:
-        self._legs = legs
+        self._node, self._legs = node, legs
         self._standing = spec.kp_nm_per_rad, spec.kd_nms_per_rad
         self._walking: bool | None = None  # what was published last
         quality = QoSProfile(depth=1, durability=ros2.LATCHED)
@@ -283,6 +283,10 @@ class GainsTopic:
             gains = (legs.kp_nm_per_rad, legs.kd_nms_per_rad) if walking else self._standing
             self._publisher.publish(Float64MultiArray(data=np.concatenate(gains).tolist()))
             self._walking = walking
+
+    def close(self) -> None:
+        """Destroy the publisher, and with it what it has latched."""
+        self._node.destroy_publisher(self._publisher)
 
 
 class TopicDriver(TopicSensors):
@@ -316,6 +320,7 @@ class TopicDriver(TopicSensors):
         """Nothing: the robot's driver damps until it gets another command."""
 
     def close(self) -> None:
-        """Destroy the publisher."""
-        if self._topic is not None:
-            self._topic.close()
+        """Destroy the publishers."""
+        for topic in (self._topic, self._gains):
+            if topic is not None:
+                topic.close()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Callable
 from threading import Event
 from types import MappingProxyType
@@ -30,6 +32,7 @@ from pixelgait.robot.spec import Array, RobotSpec
 
 BASE = "base_link"  # REP 105
 STOP_WAIT_S = 5.0  # discovery on loopback took up to 2.6 s
+STOP_AGAIN_S, STOPS_S = 0.5, 2.0  # between calls of the stop; until it must answer; assumptions
 FAREWELL = 50  # zero velocities, half a second, after the last command to stand or to walk
 
 
@@ -66,6 +69,56 @@ class VelocityTopic:
         self._node.destroy_publisher(self._publisher)
 
 
+class StopService:
+    """The robot's own emergency stop, a Trigger: it is called until it has answered."""
+
+    def __init__(self, node: Any, name: str, now_s: Callable[[], float] = time.monotonic) -> None:
+        self._node, self._now_s = node, now_s
+        self._client = node.create_client(Trigger, name)
+        self.end()
+
+    def require(self) -> None:
+        """Wait until it is there.
+
+        Raises:
+            UserError: it is not.
+        """
+        if not self._client.wait_for_service(STOP_WAIT_S):
+            raise UserError(f"{STOP_SERVICE}: there is no service {self._client.srv_name}")
+
+    def end(self) -> None:
+        """The emergency stop is over, or there was none."""
+        self._calls: list[Any] = []  # futures
+        self._first_s = self._last_s = -math.inf
+        self._stopped = False
+
+    def call(self) -> None:
+        """Call it, again until it has answered; in every step of an emergency stop.
+
+        Raises:
+            UserError: it has not stopped the robot, or does not answer.
+        """
+        now_s, name = self._now_s(), self._client.srv_name
+        for answer in (each.result() for each in self._calls if each.done()):
+            if not answer.success:
+                why = answer.message
+                raise UserError(f"{STOP_SERVICE}: {name} has not stopped the robot: {why}")
+            self._stopped = True
+        if self._stopped:
+            return
+        if not self._calls:
+            self._first_s = now_s
+        elif now_s - self._first_s > STOPS_S:
+            raise UserError(f"{STOP_SERVICE}: {name} does not answer for {STOPS_S:.0f} s")
+        if now_s - self._last_s >= STOP_AGAIN_S:
+            self._calls.append(self._client.call_async(Trigger.Request()))
+            self._last_s = now_s
+
+    def close(self) -> None:
+        """Destroy the client."""
+        self._node.destroy_client(self._client)
+
+
 class VelocityDriver(TopicSensors):
     """The `Driver` of odom and cmd_vel; where it has moved counts as its only joints' angles.
 
@@ -81,8 +134,7 @@ class VelocityDriver(TopicSensors):
         super().__init__(sensor_node, spec)
         self._node, self._stamped = node, stamped
         self._topic: VelocityTopic | None = None
-        self._stop = node.create_client(Trigger, stop) if stop else None
-        self._posture = Posture.IDLE  # of the last command
+        self._stop = StopService(node, stop) if stop else None
 
     def mount_imu(self, transforms: StaticTransforms) -> None:
         """Nothing: odometry describes the base."""
@@ -112,8 +164,8 @@ class VelocityDriver(TopicSensors):
         Raises:
             UserError: the robot's own emergency stop is not there.
         """
-        if self._stop is not None and not self._stop.wait_for_service(STOP_WAIT_S):
-            raise UserError(f"{STOP_SERVICE}: there is no service {self._stop.srv_name}")
+        if self._stop is not None:
+            self._stop.require()
         if self._topic is None:
             self._topic = VelocityTopic(self._node, self._stamped, self.commands)
 
@@ -121,22 +173,25 @@ class VelocityDriver(TopicSensors):
         """Nothing: the motors stay with the robot's own program."""
 
     def send(self, command: JointCommand) -> None:
+        """Publish the velocity, and call the robot's own stop.
+
+        Raises:
+            UserError: that has not stopped the robot, see `StopService`; zero was published.
+        """
         assert self._topic is not None
         assert isinstance(command, VelocityCommand)
         self._topic.send(command)
-        before, self._posture = self._posture, command.posture
-        if self._stop is not None and before is not self._posture is Posture.STOP:
-            self._stop.call_async(Trigger.Request())
+        if self._stop is not None:
+            (self._stop.call if command.posture is Posture.STOP else self._stop.end)()
 
     def settle(self) -> None:
         """Nothing: the last velocities were zero."""
 
     def close(self) -> None:
         """Destroy publisher and client."""
-        if self._topic is not None:
-            self._topic.close()
-        if self._stop is not None:
-            self._node.destroy_client(self._stop)
+        for each in (self._topic, self._stop):
+            if each is not None:
+                each.close()
 
 
 def _pose(message: Any) -> Array:
