@@ -321,6 +321,7 @@ class TopicDriver(TopicSensors):
 
     def close(self) -> None:
         """Destroy the publishers."""
-        for topic in (self._topic, self._gains):
-            if topic is not None:
-                topic.close()
+        if self._topic is not None:
+            self._topic.close()
+        if self._gains is not None:
+            self._gains.close()

@@ -189,9 +189,10 @@ class VelocityDriver(TopicSensors):
 
     def close(self) -> None:
         """Destroy publisher and client."""
-        for each in (self._topic, self._stop):
-            if each is not None:
-                each.close()
+        if self._topic is not None:
+            self._topic.close()
+        if self._stop is not None:
+            self._stop.close()
 
 
 def _pose(message: Any) -> Array:
