@@ -36,6 +36,7 @@ from pixelgait.robot.interface import CONTROL_DT_S, JointCommand, Reading
 from pixelgait.robot.rotation import Vector, heading, is_unit, wrap_angle
 from pixelgait.robot.spec import LEGS, RobotSpec
 
+LONGEST_S = 0.5  # between two readings; more is a clock that was set: assumption
 # Gains are per step of 10 ms. Found on walks of validation seeds: docs/robot/odometry.md.
 TILT_GAIN = 0.1  # of the up direction
 BIAS_GAIN, TURN_BIAS_GAIN = 0.01, 1e-3  # of the gyroscope's bias by up direction, by heading
@@ -133,7 +134,8 @@ class LegOdometry:
         step_s = reading.time_s - self._time_s
         if self._seen_rad is None:
             step_s, self._seen_rad, self._up = 0.0, heading(quaternion), up_in_base(quaternion)
-        elif step_s <= 0.0:
+        elif not 0.0 < step_s < LONGEST_S:
+            self._time_s = reading.time_s
             return self._motion(self._problem())
         self._time_s = reading.time_s
         turned, rate = self._turn_by(rate, quaternion, step_s)

@@ -384,7 +384,8 @@ class ControlLoop:
     def _new_map(self) -> Surroundings | None:
         """The local map for the recording, if the last one there is old."""
         around = self.options.look_ahead.around if self.options.look_ahead else None
-        if around is None or around.time_s < self._map_s + MAP_S:
+        # A stamp before the last one: the clock was set back.
+        if around is None or self._map_s <= around.time_s < self._map_s + MAP_S:
             return None
         self._map_s = around.time_s
         return around

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -329,3 +330,17 @@ def test_a_setting_that_changes_during_a_step_applies_from_the_next_on() -> None
     assert all(step.settings["sensor_timeouts"] == SENSOR_TIMEOUTS for step in (*before, decided))
     assert last.settings["sensor_timeouts"] == {**SENSOR_TIMEOUTS, sensor: expired}
     assert (decided.fault, last.fault is None) == (None, False)
+
+
+def test_maps_are_recorded_also_after_the_clock_was_set_back() -> None:
+    low_level = LinearLowLevel.from_weights(A1, np.zeros(LOW_LEVEL_WEIGHTS))
+    controller = Controller(lambda *_: Decision(np.zeros(2), 20), low_level, Supervisor(A1))
+    maps = SimpleNamespace(around=SimpleNamespace(time_s=1000.0))
+    options = LoopOptions(look_ahead=maps)
+    profiler = LatencyProfiler(PERIOD_S, SENSORS)
+    loop = ControlLoop(SimulatedLink(), controller, profiler, PERIOD_S, Operator(), options)
+    recorded = []
+    for time_s in (1000.0, 1000.1, 1000.3, 10.0, 10.1, 10.3):
+        maps.around = SimpleNamespace(time_s=time_s)
+        recorded += [time_s] if loop._new_map() is not None else []
+    assert recorded == [1000.0, 1000.3, 10.0, 10.3]

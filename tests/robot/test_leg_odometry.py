@@ -165,6 +165,17 @@ def test_a_gyroscope_that_is_far_off_is_named() -> None:
     assert robot.run(20.0, (0.4, 0.0, 0.0)).problem == BIASED
 
 
+@pytest.mark.parametrize("by_s", [3600.0, -3600.0])
+def test_a_clock_that_is_set_costs_one_step(by_s: float) -> None:
+    robot = Slide(A1)
+    before = robot.run(1.0, (0.4, 0.0, 0.0))
+    robot.time_s += by_s
+    set_at = robot.step((0.4, 0.0, 0.0))
+    assert (set_at.x, set_at.y) == (before.x, before.y)
+    after = robot.run(1.0, (0.4, 0.0, 0.0))
+    assert after.x - set_at.x == pytest.approx(0.4, rel=0.05)
+
+
 @pytest.mark.parametrize("which", range(4))
 def test_impossible_values_leave_the_estimate_as_it_is(which: int) -> None:
     robot = Slide(A1)
