@@ -216,7 +216,7 @@ class Operator:
             if "armed" not in changes and not before.armed:
                 return False, "not armed"
             if self.state is None:
-                return False, "the node is not active"
+                return False, "the controller does not run"
             if self.state not in allowed_in:
                 return False, f"the robot is {self.state.value}"
             if self.unfit is not None and wanted is not RobotState.LIMP:
@@ -318,7 +318,8 @@ class Operation:
     @property
     def lost(self) -> bool:
         """Whether the goal is void: the robot, which walks to it by its legs, was lifted."""
-        return self.by_legs and self._legs.lost and self.state is RobotState.WALKING
+        walks = self.state is RobotState.WALKING and not self._commanded  # by a remote control
+        return self.by_legs and self._legs.lost and walks
 
     def _advance(self, inputs: Inputs) -> None:
         """Enter the next state: by emergency stop, stall, operator command or time."""
@@ -370,6 +371,8 @@ class Operation:
         elif wanted is RobotState.WALKING and state is RobotState.READY:
             self.controller.begin()
             self.blocked.begin()
+            if not self.needs_goal:
+                self._legs.settle()
             self._enter(RobotState.WALKING, "ordered")
         elif wanted is RobotState.READY and state is RobotState.WALKING:
             self._enter(RobotState.READY, commands.because)

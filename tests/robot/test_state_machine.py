@@ -125,6 +125,19 @@ def test_targets_do_not_jump_between_standing_and_walking(sag_rad: float) -> Non
     assert np.max(np.abs(np.diff(sent, axis=0)) / most) <= 1.0 + 1e-9
 
 
+def test_a_robot_that_was_lifted_is_where_it_is_when_it_begins_to_walk() -> None:
+    """Without a goal; the collision guard needs its position."""
+    robot = Robot()
+    robot.run(WALK, STAND_S + 0.5)
+    legs = robot.operation._legs
+    legs._lifted = 1.0
+    robot.step(WALK)
+    robot.step(READY)
+    assert legs.lost
+    robot.step(WALK)
+    assert not legs.lost
+
+
 @pytest.mark.parametrize("off_rad", [30.0, -30.0, 2.0, np.nan])
 def test_it_does_not_stand_up_from_impossible_joint_angles(off_rad: float) -> None:
     """One bad reading delays standing up by one step."""
@@ -306,7 +319,7 @@ def test_an_emergency_stop_acts_at_once_and_outlasts_all_commands() -> None:
 
 def test_an_emergency_stop_outlasts_a_restart_of_the_loop() -> None:
     operator = Operator(auto=True)
-    assert operator.arm() == (False, "the node is not active")
+    assert operator.arm() == (False, "the controller does not run")
     operator.emergency_stop("a person")
     operator.emergency_stop("another person")
     operator.begin()

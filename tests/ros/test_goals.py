@@ -807,3 +807,26 @@ def test_legs_count_until_another_odometry_begins(monkeypatch: pytest.MonkeyPatc
     robot.run(1.0)
     assert robot.goals.status() == (False, "odom: silent for 1.0 s")  # and it stands
     assert np.isnan(robot.goals.odometry()).all()
+
+
+def test_a_goal_for_a_robot_that_was_lifted_is_from_where_it_stands(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    robot = Robot(monkeypatch)
+    robot.knows = False
+    robot.goals.legs = lambda: robot.operation.motion
+    robot.activate()
+    robot.tell(3.0)
+    robot.run(0.5)
+    robot.operation._legs._lifted = 1.0  # and put down
+    robot.step()
+    assert robot.operation.lost
+    robot.operator.go_to(None)  # as the control loop does
+    robot.step()
+    before = robot.x
+    robot.tell(4.0)
+    robot.run(0.5)
+    assert robot.operator.commands.goal_position == (4.0, 0.0)
+    assert not robot.operation.lost
+    assert robot.x > before + 0.1
+    assert lines(robot, "refused") == lines(robot, "the robot stands") == 0

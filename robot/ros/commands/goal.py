@@ -15,7 +15,7 @@ from std_msgs.msg import Float64
 
 from pixelgait.robot.control.controller import ARRIVAL_M, MAX_SPEED_M_PER_S, MAX_YAW_RATE_RAD_PER_S
 from pixelgait.robot.control.observation import goal_vector
-from pixelgait.robot.estimation.leg_odometry import UNKNOWN, Motion
+from pixelgait.robot.estimation.leg_odometry import LOST, UNKNOWN, Motion
 from pixelgait.robot.ros.common import ros2
 from pixelgait.robot.ros.common.bounded_lines import BoundedLines
 from pixelgait.robot.ros.common.topic_names import DISTANCE, ODOMETRY
@@ -218,10 +218,11 @@ class GoalCommand:
         """
         self._check_progress()
         missing = self._missing()
-        if self._walks_to_goal and self._position_known != (missing is None):
-            self._position_known = missing is None
+        known = missing in (None, LOST)  # a goal for a robot that was lifted is from where it is
+        if self._walks_to_goal and self._position_known != known:
+            self._position_known = known
             self.events.append(
-                f"{ODOMETRY}: {missing}, the robot stands" if missing else f"{ODOMETRY}: back"
+                f"{ODOMETRY}: back" if known else f"{ODOMETRY}: {missing}, the robot stands"
             )
         if self.by_legs:
             return None
@@ -360,7 +361,7 @@ class GoalCommand:
             self._refuse(f"x, y are {position.x}, {position.y}")
         elif self._is_current((position.x, position.y)):
             return
-        elif missing := self._missing():
+        elif (missing := self._missing()) not in (None, LOST):  # from where it stands now
             self._refuse(f"position unknown: {ODOMETRY}: {missing}")
         elif reason := self._untimely(message.header.stamp):
             self._refuse(reason)
