@@ -132,10 +132,13 @@ class LocalMap:
 
     def add(
         self, time_s: float, depth: Floats, view: DepthView, position: Vector, rotation: Array
-    ) -> None:
-        """Fuse the used depth (h, w) [m] of a view, taken at a pose of the base; NaN is a hole."""
+    ) -> bool:
+        """Fuse the used depth (h, w) [m] of a view, taken at a pose of the base; NaN is a hole.
+
+        Returns whether it shows anything that the map has a place for.
+        """
         if self._corner is None or self._began_s is None:
-            return
+            return False
         time_s -= self._began_s
         roll, pitch = self.tilt_rad.tolist()
         rotation = rotation @ np.array(((1, 0, pitch), (0, 1, -roll), (-pitch, roll, 1)))
@@ -144,7 +147,7 @@ class LocalMap:
         eye = np.array((x, y, z + self._shift_m)) + axes @ view.position
         found = self._cells(_unmixed(depth), view, axes, eye, z + self._shift_m - self._below_m)
         if found is None:
-            return
+            return False
         cell, low, middle, top = found
         ahead, left = self._from(eye, cell)
         distance = np.sqrt(ahead * ahead + left * left)
@@ -161,6 +164,7 @@ class LocalMap:
         self._fuse(cell, low, top, flat, distance, known, time_s)
         self._clear(depth, view, axes, eye)
         self._filled = None
+        return True
 
     def _cells(
         self, depth: Floats, view: DepthView, axes: Floats, eye: Array, feet_m: float

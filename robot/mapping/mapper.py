@@ -82,7 +82,8 @@ class Mapper:
         pose = self._poses.at(time_s)
         if pose is None:  # older than all poses
             return
-        self.map.add(time_s, depth, view, *pose)
+        if not self.map.add(time_s, depth, view, *pose):  # a camera that is covered, say
+            return
         if self._place is not None:
             heading_rad = self._place[2]
             self.around = self.map.surroundings(self._now_s, self._position, heading_rad)

@@ -46,8 +46,10 @@ class Poses:
         self._poses: list[tuple[Vector, Array]] = []
 
     def add(self, time_s: float, position: Vector, rotation: Array) -> None:
-        """Add the newest pose. Time that goes back starts anew."""
-        if self._times_s and time_s <= self._times_s[-1]:
+        """Add the newest pose, unless its time is known. Time that goes back starts anew."""
+        if self._times_s and time_s == self._times_s[-1]:
+            return
+        if self._times_s and time_s < self._times_s[-1]:
             self._times_s, self._poses = [], []
         self._times_s.append(time_s)
         self._poses.append((position, rotation))

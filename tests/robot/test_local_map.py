@@ -19,7 +19,7 @@ from pixelgait.robot.mapping.local_map import (
     Surroundings,
 )
 from pixelgait.robot.mapping.mapper import Mapper
-from pixelgait.robot.mapping.poses import rotation_at
+from pixelgait.robot.mapping.poses import Poses, rotation_at
 from pixelgait.robot.rotation import tilted, upright
 from pixelgait.robot.spec import A1, Array
 
@@ -228,3 +228,30 @@ def test_the_map_starts_anew_when_the_odometry_jumps() -> None:
     assert walker.mapper.around is None
     walker.go(0.3)
     assert walker.mapper.blind is None
+
+
+def test_a_camera_that_measures_nothing_makes_no_way_free() -> None:
+    walker = Walker([])
+    walker.go(0.3)
+    ahead = np.array((0.4, 0.0, 0.0))
+    assert math.isinf(walker.mapper.free_m(ahead))
+    for _ in range(60):
+        walker.time_s += 0.01
+        walker.mapper.step(walker.reading())
+        nothing = np.full_like(walker._look(), np.nan)
+        walker.mapper.add(walker.time_s, nothing, walker.view)
+    assert walker.mapper.free_m(ahead) == 0.0
+    assert walker.mapper.blind == "no depth image for 0.5 s"
+    walker.go(0.1)
+    assert math.isinf(walker.mapper.free_m(ahead))
+
+
+def test_a_repeated_reading_keeps_the_earlier_poses() -> None:
+    poses = Poses()
+    for time_s in (1.0, 1.1, 1.1):
+        poses.add(time_s, (time_s, 0.0, 0.0), np.eye(3))
+    found = poses.at(1.05)
+    assert found is not None
+    assert found[0] == pytest.approx((1.05, 0.0, 0.0))
+    poses.add(0.5, (0.0, 0.0, 0.0), np.eye(3))  # the clock was set back
+    assert poses.at(0.4) is None
