@@ -1,6 +1,6 @@
 """Odometry topic of the node: `odom` and `/tf` from odom to the base, by the robot's legs.
 
-Where another node publishes `odom`, this one publishes neither.
+Once another node publishes `odom`, this one publishes neither until it is activated again.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ HEIGHT_M, RISE_M_PER_S, RATE_RAD_PER_S = 0.05, 0.1, 0.1  # standard deviations; 
 
 
 class OdometryTopic:
-    """Publishes every second motion of the control thread, unless another node publishes `odom`.
+    """Publishes every second motion of the control thread, until another node publishes `odom`.
+
+    The other's frame has the same name and another place: if it ends, `odom` ends.
 
     With `transforms` also on `/tf`, if there is tf2_msgs.
     """
@@ -38,6 +40,7 @@ class OdometryTopic:
         self._node, self._transforms = node, transforms and TFMessage is not None
         self._publishers: tuple[Any, Any] | None = None  # of odom, and of /tf
         self._withdrawn: tuple[Any, Any] | None = None  # to be destroyed
+        self._gave_way = False  # to another node, since `begin`
         self._steps = 0
         self._message, self._transform = Odometry(), TransformStamped()
         self._message.header.frame_id = self._transform.header.frame_id = ODOMETRY
@@ -48,13 +51,18 @@ class OdometryTopic:
         """Whether this node publishes, or did a moment ago."""
         return self._publishers is not None or self._withdrawn is not None
 
+    def begin(self) -> None:
+        """Forget other nodes, at activation: the frame begins anew."""
+        self._gave_way = False
+
     def give_way(self, others: bool) -> None:
-        """Publish or not, as there are others; called periodically, not in the control thread.
+        """Publish until there are others; called periodically, not in the control thread.
 
         A publisher that the control thread may be using is destroyed at the next call.
         """
         self._destroy()
-        if others:
+        self._gave_way = self._gave_way or others
+        if self._gave_way:
             self._withdrawn, self._publishers = self._publishers, None
         elif self._publishers is None:
             odometry = self._node.create_publisher(Odometry, ODOMETRY, ros2.DRIVER_QOS)

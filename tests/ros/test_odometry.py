@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -74,3 +75,17 @@ def test_the_navigator_walks_to_its_goal_by_its_legs(
     assert "odom: another node's begins, its frame is not that of the legs" in said
     figures = replay(read_recording(recording), load_bundle("navigator"))
     assert figures["different"] == 0
+
+
+def test_it_does_not_come_back_in_place_of_another_nodes() -> None:
+    """The other's frame has the same name, and began elsewhere; each activation begins anew."""
+    from pixelgait.robot.ros.odometry import OdometryTopic
+
+    node = SimpleNamespace(create_publisher=lambda *_: object(), destroy_publisher=lambda _: None)
+    topic = OdometryTopic(node, "base_link", transforms=True)
+    for others, publishes in ((False, True), (True, True), (True, False), (False, False)):
+        topic.give_way(others)  # a publisher is destroyed one call later
+        assert topic.publishes == publishes
+    topic.begin()
+    topic.give_way(False)
+    assert topic.publishes
