@@ -43,6 +43,16 @@ def raise_priority() -> None:
             os.sched_setparam(0, os.sched_param(PRIORITY + 1))
 
 
+def keep_below_control() -> None:
+    """Set a real-time thread to one below the control thread, which it may have got it from.
+
+    With normal priority it would stop the control thread: it asks for the interpreter's lock, and
+    may hold it without a core.
+    """
+    if os.sched_getscheduler(0) == os.SCHED_FIFO:
+        os.sched_setparam(0, os.sched_param(PRIORITY))
+
+
 def give_up_priority() -> None:
     """Return this thread to normal scheduling, as before `request_priority`."""
     os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))

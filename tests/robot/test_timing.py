@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -15,6 +16,7 @@ import pytest
 from pixelgait.robot.control.controller import Controller, Decision
 from pixelgait.robot.control.low_level import LOW_LEVEL_WEIGHTS, LinearLowLevel
 from pixelgait.robot.interface import Image, JointCommand, Reading
+from pixelgait.robot.ros.links.decoder import Decoder
 from pixelgait.robot.runtime import realtime, timing
 from pixelgait.robot.runtime.control_loop import ControlLoop, LoopOptions
 from pixelgait.robot.runtime.latency import LatencyProfiler
@@ -344,3 +346,19 @@ def test_threads_release_the_interpreter_lock_soon() -> None:
         assert sys.getswitchinterval() == pytest.approx(realtime.SWITCH_INTERVAL_S)
     finally:
         sys.setswitchinterval(before_s)
+
+
+@pytest.mark.parametrize(("policy", "sets"), [(os.SCHED_FIFO, [30]), (os.SCHED_OTHER, [])])
+def test_a_helper_of_the_control_thread_is_one_priority_below_it(
+    monkeypatch: pytest.MonkeyPatch, policy: int, sets: list[int]
+) -> None:
+    """With normal priority it would hold the interpreter's lock without a core."""
+    found: list[int] = []
+    monkeypatch.setattr(os, "sched_getscheduler", lambda _: policy)
+    monkeypatch.setattr(os, "sched_setparam", lambda _, to: found.append(to.sched_priority))
+    monkeypatch.setattr(os, "sched_setscheduler", lambda *_: pytest.fail("gave priority up"))
+    decoder = Decoder(abs)
+    decoder.exchange(-1)
+    while decoder.exchange(None)[0] is None:
+        time.sleep(0.001)
+    assert found == sets == [realtime.PRIORITY][: len(sets)]

@@ -7,19 +7,19 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 from pixelgait.robot.errors import UserError
-from pixelgait.robot.runtime.realtime import give_up_priority
+from pixelgait.robot.runtime.realtime import keep_below_control
 
 
 class Decoder:
     """Converts messages in the background; of those that arrive meanwhile the newest is next.
 
-    A JPEG of 1280 x 720 takes most of a control step. The thread has normal priority, ends with
-    this object, and is handed messages by one other thread.
+    A JPEG of 1280 x 720 takes most of a control step. The thread is one priority below the
+    control thread, ends with this object, and is handed messages by one other thread.
     """
 
     def __init__(self, convert: Callable[[Any], Any]) -> None:
         self._convert = convert
-        self._pool = ThreadPoolExecutor(1, "decoder", initializer=give_up_priority)
+        self._pool = ThreadPoolExecutor(1, "decoder", initializer=keep_below_control)
         self.forget()
 
     def forget(self) -> None:
