@@ -36,6 +36,7 @@ from pixelgait.robot.bundle.bundle import (
     BundleError,
     Tensors,
     contract_hash,
+    controller_of,
     find_bundle,
     golden_tolerance,
     legs_contract,
@@ -49,6 +50,7 @@ __all__ = [
     "CONTRACT", "DECISION", "DRIVER", "FASTEST", "FASTEST_PACE", "FILES", "FIXED", "GOLDEN",
     "HIGH_LEVEL", "KEYS", "LOW_LEVEL", "MEMORY", "OBJECTS", "SCHEMA", "SHIPPED", "START",
     "TOLERANCE", "WALKER",
-    "Bundle", "BundleError", "Tensors", "contract_hash", "find_bundle", "golden_tolerance",
-    "legs_contract", "load_bundle", "shipped_low_level", "single_thread_session", "tensors_of",
+    "Bundle", "BundleError", "Tensors", "contract_hash", "controller_of", "find_bundle",
+    "golden_tolerance", "legs_contract", "load_bundle", "shipped_low_level",
+    "single_thread_session", "tensors_of",
 ]  # fmt: skip

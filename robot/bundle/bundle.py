@@ -237,6 +237,20 @@ class Bundle:
         return VelocityController(self.high_level, guard, response, stopwatch)
 
 
+def controller_of(
+    bundle: Bundle,
+    response: Response | None,
+    timeouts: Mapping[str, SensorTimeouts],
+    stopwatch: Stopwatch = NO_STOPWATCH,
+) -> Controller:
+    """The controller of a robot that walks by the bundle's legs, or with this response by its own
+    gait.
+    """
+    if response is not None:
+        return bundle.velocity_controller(response, timeouts, stopwatch)
+    return bundle.controller(sensor_timeouts=timeouts, stopwatch=stopwatch)
+
+
 def load_bundle(name: str | Path, spec: RobotSpec | None = None) -> Bundle:
     """Read and verify a bundle: a folder, or the name of a shipped one.
 

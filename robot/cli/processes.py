@@ -63,6 +63,11 @@ def stopped_by_signals() -> Stop:
     return stop
 
 
+def stopped_by_user_signal(emergency_stop: Callable[[str], object]) -> None:
+    """Make SIGUSR1, which otherwise ends a process, an emergency stop; it is told its cause."""
+    signal.signal(signal.SIGUSR1, lambda *_: emergency_stop("signal SIGUSR1"))
+
+
 def start_fork_server(module: str) -> None:
     """Start multiprocessing's fork server, which imports a module once for all children.
 

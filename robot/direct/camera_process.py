@@ -33,7 +33,8 @@ def main() -> None:
     die_with_parent(os.getppid())
     give_up_priority()  # inherited: a driver of ROS 2 has none either
     module, serial, *topics = sys.argv[1:]
-    pipe = sys.stdout.buffer
+    pipe = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what the library prints
 
     def send(sent: Sent) -> None:
         pickle.dump(sent, pipe, protocol=pickle.HIGHEST_PROTOCOL)

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """pixelgait-order: orders to a run without ROS 2, over TCP on the loopback interface.
 
-A line is an order, the line that answers it begins with `ok:` or `refused:`.
+A line is an order, the line that answers it begins with `ok:` or `refused:`. What is no order ends
+the connection: a web page can make a browser send lines of its own, but HTTP's come first.
 """
 
 from __future__ import annotations
@@ -65,10 +66,12 @@ def _handler(
             while line := self.rfile.readline(LONGEST):
                 order = orders.get(line.decode(errors="replace").strip())
                 if order is None:
-                    accepted, answer = False, f"no such order, choose from {', '.join(orders)}"
-                else:
-                    accepted, answer = order()
-                self.wfile.write(f"{'ok' if accepted else 'refused'}: {answer}\n".encode())
+                    self._answer(False, f"no such order, choose from {', '.join(orders)}")
+                    break
+                self._answer(*order())
+
+        def _answer(self, accepted: bool, answer: str) -> None:
+            self.wfile.write(f"{'ok' if accepted else 'refused'}: {answer}\n".encode())
 
     return Handler
 

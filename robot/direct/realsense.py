@@ -18,6 +18,7 @@ from pixelgait.robot.runtime.newest import Newest
 from pixelgait.robot.spec import CameraMount
 
 PROCESS = "pixelgait.robot.direct.camera_process"
+CLOSE_S = 1.0  # at most, for the camera's process to end; assumption
 AGAIN_S = 0.5  # from the end of the camera's process to the next
 # Modules by the name of a camera; all have pyrealsense2's interface.
 MODULES = {
@@ -99,7 +100,7 @@ class RealSenseFrames(Newest):
         self._closing.set()
         if self._process is not None:
             self._process.kill()
-        self._thread.join()
+        self._thread.join(CLOSE_S)
 
     def _watch(self) -> None:
         while not self._closing.is_set():
@@ -120,7 +121,7 @@ class RealSenseFrames(Newest):
             while True:
                 try:
                     sent: Sent = pickle.load(process.stdout)
-                except (EOFError, pickle.UnpicklingError):
+                except Exception:  # its end, or anything that damaged bytes may raise
                     break
                 self._problem = None if sent.frames else sent.problem or self._problem
                 self._lenses = sent.lenses or self._lenses

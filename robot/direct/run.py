@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import sys
 import threading
 import time
@@ -14,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from pixelgait.robot.bundle import Bundle, load_bundle
-from pixelgait.robot.cli.processes import stopped_by_signals
-from pixelgait.robot.control.controller import Controller, latent_within
+from pixelgait.robot.bundle import Bundle, controller_of, load_bundle
+from pixelgait.robot.cli.processes import stopped_by_signals, stopped_by_user_signal
+from pixelgait.robot.control.controller import latent_within
 from pixelgait.robot.control.velocity import Response
 from pixelgait.robot.direct.orders import PORT, OrderServer
 from pixelgait.robot.direct.realsense import RealSenseFrames, camera_of
@@ -24,7 +23,7 @@ from pixelgait.robot.errors import UserError
 from pixelgait.robot.interface import DRIVER_TIMEOUT_S, JointCommand
 from pixelgait.robot.recording.recorder import Recorder
 from pixelgait.robot.ros.common.topic_names import CAMERA_TOPICS
-from pixelgait.robot.runtime.camera import PAIR, Camera
+from pixelgait.robot.runtime.camera import Camera, with_cameras
 from pixelgait.robot.runtime.control_loop import (
     DEACTIVATED,
     MAX_DECISION_BYTES,
@@ -39,12 +38,11 @@ from pixelgait.robot.runtime.robot_link import Driver, RobotLink
 from pixelgait.robot.runtime.state_machine import Operator
 from pixelgait.robot.runtime.status import Line, StatusLines
 from pixelgait.robot.safety import velocity
-from pixelgait.robot.safety.supervisor import CAMERA, SensorTimeouts, sensor_timeouts_of
+from pixelgait.robot.safety.supervisor import SensorTimeouts, sensor_timeouts_of
 from pixelgait.robot.unitree.address import Go2, Go2Sport
 
 WATCH_PERIOD_S = 0.1
 NO_CAMERA = "none"
-STOP_SIGNAL = signal.SIGUSR1
 
 
 @dataclass(frozen=True)
@@ -126,10 +124,15 @@ class DirectRun:
         self.operator = Operator(options.auto_arm)
         self.fault: str | None = None
         self._piloted = not bundle.contract["provenance"].get("high_level")
+        if self._piloted and options.own_gait:
+            raise UserError(
+                "over --link go2-sport, without ROS 2, nothing would move the robot: "
+                "it needs a policy with a high level of its own, as rover-go2"
+            )
         camera = _camera(options.camera, bundle, self._piloted)
         timeouts = _timeouts(options, bundle)
         self._orders = OrderServer(self.operator, options.port)
-        signal.signal(STOP_SIGNAL, lambda *_: self.operator.emergency_stop("signal SIGUSR1"))
+        stopped_by_user_signal(self.operator.emergency_stop)
         self._frames: RealSenseFrames | None = None
         try:
             self._link = self._connect(camera)
@@ -153,7 +156,8 @@ class DirectRun:
     def _make_loop(self, timeouts: Mapping[str, SensorTimeouts]) -> ControlLoop:
         bundle, options, link = self._bundle, self._options, self._link
         profiler = LatencyProfiler(bundle.control_dt_s, link.sensors)
-        controller = _controller(options, bundle, timeouts, profiler)
+        response = options.response if options.own_gait else None
+        controller = controller_of(bundle, response, timeouts, profiler)
         controller.supervisor.motors_enabled = not options.dry_run
         stands, recorder = latent_within(bundle.legs.command, np.zeros(3)), options.recorder
         timeout_s = velocity.VELOCITY_TIMEOUT_S if options.own_gait else DRIVER_TIMEOUT_S
@@ -215,21 +219,22 @@ class DirectRun:
         try:
             self._finish()
         finally:
-            self._orders.close()
-            if self._frames is not None:
-                self._frames.close()
             try:
                 self._link.close()
             except UserError as error:
                 self.fault = self.fault or str(error)
+            finally:
+                self._orders.close()
+                if self._frames is not None:
+                    self._frames.close()
 
     def _finish(self) -> None:
         loop, options, link = self._loop, self._options, self._link
         loop.stop()
+        link.settle()  # first of all: it lets the robot down
         say(self._status.rest(loop))
         if options.recorder is not None:
             options.recorder.end(loop.fault or DEACTIVATED)
-        link.settle()  # first of all: it lets the robot down
         self.fault = cause_of(loop, link.conflicting_publisher)
         if not (loop.profiler.ticks and loop.walking_since is not None):
             return
@@ -247,17 +252,6 @@ def _driver(address: Go2, bundle: Bundle, operator: Operator) -> Driver:
     from pixelgait.robot.unitree.driver import connected
 
     return connected(address, bundle.spec, bundle.legs, operator, time.time)
-
-
-def _controller(
-    options: DirectOptions,
-    bundle: Bundle,
-    timeouts: Mapping[str, SensorTimeouts],
-    stopwatch: LatencyProfiler,
-) -> Controller:
-    if options.own_gait:
-        return bundle.velocity_controller(options.response, timeouts, stopwatch)
-    return bundle.controller(sensor_timeouts=timeouts, stopwatch=stopwatch)
 
 
 def _camera(camera: str, bundle: Bundle, piloted: bool) -> tuple[str, str] | None:
@@ -287,8 +281,7 @@ def _timeouts(options: DirectOptions, bundle: Bundle) -> Mapping[str, SensorTime
         known = ", ".join(sensors)
         raise UserError(f"--timeouts {', '.join(unknown)}: no such sensor, there are {known}")
     found = {name: given.get(name, contract[sensor]) for name, sensor in sensors.items()}
-    camera = max((found[topic] for topic in CAMERA_TOPICS), key=lambda each: each.stale_s)
-    return {**found, PAIR: camera, CAMERA: camera}
+    return with_cameras(found)
 
 
 def _timeout(text: str) -> tuple[str, SensorTimeouts]:

@@ -11,8 +11,7 @@ from pathlib import Path
 
 from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
 
-from pixelgait.robot.bundle import Bundle, load_bundle
-from pixelgait.robot.control.controller import Controller
+from pixelgait.robot.bundle import Bundle, controller_of, load_bundle
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import write_atomic
 from pixelgait.robot.ros.address import OWN_GAIT, Velocity
@@ -188,6 +187,7 @@ class ControllerNode(LifecycleNode):
         try:
             assert self.connections is not None
             self._wait_for_conflicts()
+            self.connections.odometry.begin()
             # Only now: a robot that another node walks would be damped by a second publisher.
             self.connections.link.acquire(self._stop)
             self.loop = loop = self._make_loop()
@@ -228,15 +228,17 @@ class ControllerNode(LifecycleNode):
         if self.options.measure is not None:
             walks = partial(self._is, RobotState.WALKING)
             self.trial = ResponseTrial(link.driver.angles, walks)
-        controller = self._controller(self.bundle, profiler)
+        own_gait = isinstance(self.options.address, OWN_GAIT)
+        response = self.options.response if own_gait else None
+        timeouts = self.parameters.sensor_timeouts
+        controller = controller_of(self.bundle, response, timeouts, profiler)
         controller.supervisor.motors_enabled = not self.options.dry_run
         local_map = self.connections.map
         if local_map is not None:
             local_map.forget()
         recorder = self.options.recorder
         if recorder is not None:
-            own_gait = isinstance(self.options.address, OWN_GAIT)
-            recorder.begin(self.bundle, self.options.response if own_gait else None)
+            recorder.begin(self.bundle, response)
         return ControlLoop(
             link,
             controller,
@@ -258,12 +260,6 @@ class ControllerNode(LifecycleNode):
 
     def _is(self, state: RobotState) -> bool:
         return self.operator.state is state
-
-    def _controller(self, bundle: Bundle, stopwatch: LatencyProfiler) -> Controller:
-        timeouts = self.parameters.sensor_timeouts
-        if isinstance(self.options.address, OWN_GAIT):
-            return bundle.velocity_controller(self.options.response, timeouts, stopwatch)
-        return bundle.controller(sensor_timeouts=timeouts, stopwatch=stopwatch)
 
     def _wait_for(self, loop: ControlLoop) -> None:
         """Wait until all sensors send and, with --auto-arm, the robot stands.

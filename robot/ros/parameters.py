@@ -21,12 +21,11 @@ from pixelgait.robot.files import read_json
 from pixelgait.robot.interface import DRIVER_TIMEOUT_S
 from pixelgait.robot.recording.recorder import Recorder
 from pixelgait.robot.ros.address import OWN_GAIT, Address, Topics
-from pixelgait.robot.ros.common import ros2
 from pixelgait.robot.ros.common.distributions import after_parameters_are_set
 from pixelgait.robot.ros.common.topic_names import CAMERA_TOPICS, STOP_SERVICE
-from pixelgait.robot.runtime.camera import PAIR
+from pixelgait.robot.runtime.camera import with_cameras
 from pixelgait.robot.safety import velocity
-from pixelgait.robot.safety.supervisor import CAMERA, SensorTimeouts, sensor_timeouts_of
+from pixelgait.robot.safety.supervisor import SensorTimeouts, sensor_timeouts_of
 from pixelgait.robot.safety.velocity import VELOCITY_TIMEOUT_S
 
 
@@ -250,13 +249,7 @@ class Parameters:
         self._guards = bool(self._node.get_parameter(GUARDS).value)
         for topic in self._sensors:
             self.sensor_timeouts[topic] = SensorTimeouts(*self._ages(topic).values())
-        if ros2.DEPTH in self._sensors:
-            self.sensor_timeouts[PAIR] = self.sensor_timeouts[ros2.DEPTH]
-        # For the controller, which knows one camera, not its topics.
-        cameras = [topic for topic, sensor in self._sensors.items() if sensor == CAMERA]
-        self.sensor_timeouts[CAMERA] = max(
-            (self.sensor_timeouts[c] for c in cameras), key=lambda p: p.stale_s
-        )
+        self.sensor_timeouts.update(with_cameras(self.sensor_timeouts))
 
     def _ages(self, topic: str) -> dict[str, float]:
         """A sensor's ageing, stale and dead time-outs [s], by parameter."""

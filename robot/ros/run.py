@@ -15,6 +15,7 @@ import tyro
 
 from pixelgait.robot.bundle import find_bundle
 from pixelgait.robot.cli.options import Range, parse
+from pixelgait.robot.cli.processes import stopped_by_user_signal
 from pixelgait.robot.cli.provenance import settings
 from pixelgait.robot.control.velocity import Response, read_response
 from pixelgait.robot.direct.orders import PORT, Port
@@ -38,9 +39,9 @@ class RunConfig:
     camera/depth/image_rect_raw or both; publishes joint_command (and attention, the image with the
     policy's attention). Configure loads the bundle, activate waits for the sensors, deactivate
     damps. Nothing moves before the services pixelgait/arm, stand_up and walk are called; the
-    service and the topic emergency_stop damp at any time. A fault damps the robot, or lets one that
-    walks by a gait of its own stand, and ends the node with exit code 1. Arguments for ROS follow
-    --ros-args.
+service and the topic emergency_stop, and SIGUSR1, damp at any time. A fault damps the robot, or
+    lets one that walks by a gait of its own stand, and ends the node with exit code 1. Arguments
+    for ROS follow --ros-args.
     """
 
     APART = (("--response", "--measure"),)
@@ -65,7 +66,7 @@ class RunConfig:
     """Source of images: ros, topics. With any other one the run needs no ROS 2, over a Go2's own
     DDS: realsense or realsense:SERIAL, by pyrealsense2; simulated or simulated:DOMAIN, that of
     pixelgait-sim; none, for a walk by the remote's sticks. Orders are then given by pixelgait-order
-    and the remote, an emergency stop also by SIGUSR1."""
+    and the remote."""
     orders: Port = PORT
     """Without ROS 2: port for pixelgait-order, on this computer alone."""
     timeouts: tuple[str, ...] = ()
@@ -111,8 +112,7 @@ def run(config: RunConfig) -> None:
             is given for a real robot, or the controller stopped with a fault.
     """
     warnings = []
-    if config.camera != ROS:
-        require_without_ros(config)
+    (require_with_ros if config.camera == ROS else require_without_ros)(config)
     if config.duration and not config.autostart:
         raise UserError("--duration has no effect with --no-autostart")
     if needs_dry_run(config):
@@ -172,6 +172,14 @@ def needs_dry_run(config: RunConfig) -> bool:
     if config.arm and config.auto_arm and isinstance(address, Go2):
         raise UserError("--arm and --auto-arm: a real robot does not get up by itself")
     return address.hardware and not (config.dry_run or config.arm)
+
+
+def require_with_ros(config: RunConfig) -> None:
+    """Raises UserError if an option is for a run without ROS 2."""
+    if config.timeouts:
+        raise UserError("--timeouts is for a run without ROS 2, by --camera: set parameters")
+    if config.orders != PORT:
+        raise UserError("--orders is for a run without ROS 2, by --camera: call services")
 
 
 def require_without_ros(config: RunConfig) -> None:
@@ -251,6 +259,7 @@ def _spin(
         settings=settings(config, "out", "record"),
     )
     node = ControllerNode(options, stop)
+    stopped_by_user_signal(node.operator.emergency_stop)
     for warning in warnings:
         node.get_logger().warning(warning)
     executor = SingleThreadedExecutor()

@@ -13,15 +13,25 @@ from pixelgait.robot.control.image_decoding import brightness, depth_samples
 from pixelgait.robot.control.observation import DEPTH_RANGE_M
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.interface import Reading
-from pixelgait.robot.ros.common.topic_names import COLOUR, DEPTH
+from pixelgait.robot.ros.common.topic_names import CAMERA_TOPICS, COLOUR, DEPTH
 from pixelgait.robot.runtime.camera_images import EMPTY_DEPTH, CameraImages
 from pixelgait.robot.runtime.newest import Newest, stamp_s
 from pixelgait.robot.safety.image_checks import DepthCheck, ImageMotionCheck
 from pixelgait.robot.safety.sensor_age import Freshness, FrozenImageCheck
+from pixelgait.robot.safety.supervisor import CAMERA, SensorTimeouts
 from pixelgait.robot.spec import Array, RobotSpec
 
 PAIR = f"{COLOUR} paired with {DEPTH}"  # has an age like a topic
 NEAREST_M = 0.5  # for the motion of pictures: nearer things would outweigh all others; assumption
+
+
+def with_cameras(timeouts: Mapping[str, SensorTimeouts]) -> dict[str, SensorTimeouts]:
+    """Time-outs by topic, also of the pair, as depth's, and of the controller's one camera.
+
+    That is the topic that may be stale for longest.
+    """
+    camera = max((timeouts[topic] for topic in CAMERA_TOPICS), key=lambda each: each.stale_s)
+    return {**timeouts, PAIR: timeouts[DEPTH], CAMERA: camera}
 
 
 class Camera:

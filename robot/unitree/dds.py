@@ -150,7 +150,10 @@ class RecordReader(DataReader[Any]):
         topic = self._records
         # As bytes: numpy copies no padding of records, but the checksum is computed over it.
         record = struct.copy().view(topic.message.dtype).reshape(())
-        texts = {name: ctypes.string_at(int(record[name])).decode() for name in topic.message.texts}
+        texts = {
+            name: ctypes.string_at(int(record[name])).decode(errors="replace")
+            for name in topic.message.texts
+        }
         if texts:
             at, described = ctypes.c_void_p(struct.ctypes.data), ctypes.byref(topic.descriptor)
             _LIBRARY.dds_sample_free(at, described, FREE_CONTENTS)

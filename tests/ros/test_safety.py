@@ -233,6 +233,8 @@ def test_an_emergency_stop_damps_in_every_state_until_it_is_reset(
         assert client.order("reset_emergency_stop")[0]
         client.wait_for_state("limp")
         assert client.order("stand_up") == (False, "not armed")
+    run.send_signal(signal.SIGUSR1)
+    client.wait_for_state("stopped: emergency stop by signal SIGUSR1")
     assert run.poll() is None
 
 
