@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import io
 import os
+import pickle
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,12 +20,13 @@ import pytest
 
 from pixelgait.robot.direct import realsense
 from pixelgait.robot.direct.camera_process import frame, stream
-from pixelgait.robot.direct.realsense import MODULES, RealSenseFrames, Sent
+from pixelgait.robot.direct.realsense import MODULES, PROCESS, RealSenseFrames, Sent
 from pixelgait.robot.ros.common.topic_names import COLOUR, DEPTH
 from pixelgait.robot.runtime.camera import Camera
 from pixelgait.robot.spec import GO2
 from pixelgait.sim.ros import simulated_realsense
 from pixelgait.sim.ros.camera_memory import CameraWriter, path_of
+from tests.conftest import child_environment
 
 HEIGHT, WIDTH = 24, 32
 SHAPES = {DEPTH: (HEIGHT, WIDTH, 1), COLOUR: (HEIGHT, WIDTH, 3), "both": (HEIGHT, WIDTH, 4)}
@@ -140,3 +147,32 @@ def test_depth_in_other_units_becomes_metres() -> None:
     np.testing.assert_allclose(
         np.frombuffer(found.data.tobytes(), np.float32), [0.0, 1.5, 1.5, 1.5]
     )
+
+
+def test_what_a_camera_library_prints_is_no_frame(tmp_path: Path) -> None:
+    (tmp_path / "noisy.py").write_text("import os; os.write(1, b'searching'); print('found')")
+    path = f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
+    ran = subprocess.run(
+        [sys.executable, "-m", PROCESS, "noisy", "", DEPTH],
+        env={**child_environment(), "PYTHONPATH": path},
+        capture_output=True,
+        check=True,
+    )
+    assert "has no attribute 'pipeline'" in str(pickle.loads(ran.stdout).problem)
+    assert b"searching" in ran.stderr
+
+
+def test_damaged_frames_start_the_camera_again() -> None:
+    """Bytes that are no pickle may raise anything, as ModuleNotFoundError."""
+
+    class Process(nullcontext[None]):
+        stdout, returncode, kills = io.BytesIO(b"cnowhere\nNothing\n."), -9, 0
+
+        def kill(self) -> None:
+            self.kills += 1
+
+    frames, process = object.__new__(RealSenseFrames), Process()
+    frames._problem = None
+    frames._receive(process)  # type: ignore[arg-type]
+    assert process.kills == 1
+    assert frames._problem == "the camera's process has ended (-9)"

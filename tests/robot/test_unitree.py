@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import math
 import os
 import socket
@@ -26,10 +27,11 @@ from pixelgait.robot.ros.address import Ros2Control, Topics, parse_link
 from pixelgait.robot.runtime.state_machine import Operator, RobotState
 from pixelgait.robot.spec import A1
 from pixelgait.robot.spec import GO2 as GO2_SPEC
+from pixelgait.robot.unitree import dds
 from pixelgait.robot.unitree import driver as driver_module
 from pixelgait.robot.unitree import messages as go2
 from pixelgait.robot.unitree.address import Go2
-from pixelgait.robot.unitree.dds import Bus, RecordTopic, RecordWriter
+from pixelgait.robot.unitree.dds import Bus, RecordReader, RecordTopic, RecordWriter
 from pixelgait.robot.unitree.driver import WITHOUT_OWN, Go2Driver, TickClock
 from pixelgait.robot.unitree.remote import L2, STAND_UP, STOP, UP, WALK, A, B, Remote
 from pixelgait.robot.unitree.services import SELECT_MODE, SWITCHER, Client
@@ -411,3 +413,18 @@ def test_a_simulated_go2_answers_unknown_requests(parameters: dict[str, str], bu
     finally:
         over.set()
         serving.join()
+
+
+def test_a_text_that_is_no_utf8_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = ctypes.create_string_buffer(b"fine\xff")
+    struct = np.array([ctypes.addressof(text)], np.uint64).view(np.uint8)
+    reader, message = (
+        object.__new__(RecordReader),
+        SimpleNamespace(dtype=np.dtype([("data", np.uint64)]), texts=("data",)),
+    )
+    reader._records = SimpleNamespace(message=message, descriptor=ctypes.c_int())  # type: ignore[assignment]
+    library = SimpleNamespace(dds_sample_free=lambda *_: None)
+    monkeypatch.setattr(dds, "_LIBRARY", library)
+    assert reader._sample(struct, SimpleNamespace(source_timestamp=0)).texts == {
+        "data": "fine\ufffd"
+    }
