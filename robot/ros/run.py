@@ -39,7 +39,7 @@ class RunConfig:
     camera/depth/image_rect_raw or both; publishes joint_command (and attention, the image with the
     policy's attention). Configure loads the bundle, activate waits for the sensors, deactivate
     damps. Nothing moves before the services pixelgait/arm, stand_up and walk are called; the
-service and the topic emergency_stop, and SIGUSR1, damp at any time. A fault damps the robot, or
+    service and the topic emergency_stop, and SIGUSR1, damp at any time. A fault damps the robot, or
     lets one that walks by a gait of its own stand, and ends the node with exit code 1. Arguments
     for ROS follow --ros-args.
     """
