@@ -49,7 +49,8 @@ def read_rl_sar(content: Mapping[str, Any], spec: RobotSpec, told: Told) -> Walk
     priority = content.get("observations_history_priority", "time")
     if priority not in ("time", "term"):
         raise UserError(f"observations_history_priority is {priority}, expected time or term")
-    clip = float(c.numbers("clip_obs", content.get("clip_obs", 100.0), 1)[0])
+    clip = content.get("clip_obs")
+    clip = float(c.numbers("clip_obs", 100.0 if clip is None else clip, 1)[0])
     notes = _unsaid(content)
     if not told.command:
         notes.append(
