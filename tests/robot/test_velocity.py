@@ -245,7 +245,7 @@ def no_image() -> Image:
     raise AssertionError("the image is beside the step")
 
 
-NOT_SENT = 290  # a step
+NOT_SENT = 225  # a step, in which it turns
 
 
 def recorded(folder: Path, response: Response) -> Recording:
@@ -305,10 +305,10 @@ def test_a_recorded_walk_is_replayed_bit_for_bit(tmp_path: Path) -> None:
         found = make_reader(file, decoder_factories=[DecoderFactory()]).iter_decoded_messages(
             topics=["cmd_vel"]
         )
-        sent = [message.twist.linear.x for *_, message in found]
-    decided = [float(step.targets[0]) for step in recording.steps]
-    assert decided[NOT_SENT] > 0.0
-    decided[NOT_SENT] = 0.0
+        sent = [(message.twist.linear.x, message.twist.angular.z) for *_, message in found]
+    decided = [(step.targets[0], step.targets[2]) for step in recording.steps]
+    assert decided[NOT_SENT] == (0.0, 0.1)
+    decided[NOT_SENT] = 0.0, 0.0
     assert sent == decided
     recording.files["response.json"] = Response().to_json()
     assert replay(recording, recorded_bundle(recording))["different"] > 10
