@@ -58,7 +58,7 @@ def steps_m(scene: Steps, _: Layout, x: float, y: float) -> float | None:
 def kerb_m(scene: Kerb, _: Layout, x: float, y: float) -> float | None:
     if not (-1.5 < x < 15.0 and abs(y) < 2.4):
         return None
-    return scene.heights_m[0] if 0.75 < x < 1.7 else 0.0
+    return scene.heights_m[0] if 0.75 <= x < 1.7 else 0.0
 
 
 def house_m(scene: Scene, _: Layout, x: float, y: float) -> float | None:
