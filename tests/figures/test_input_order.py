@@ -54,6 +54,7 @@ def test_a_sequence_at_once_equals_its_steps() -> None:
     np.testing.assert_allclose(together, actions, atol=1e-5)
 
 
+@pytest.mark.long
 def test_a_low_level_with_memory_is_exported_with_its_state(tmp_path: Path) -> None:
     graph = NeuronGraph(A1, neurons())
     rows = write_bundle(tmp_path, StraightAhead(), graph, {})

@@ -149,6 +149,7 @@ def test_a_run_that_is_being_written_is_not_calibrated(tmp_path: Path) -> None:
         calibrate_run(CalibrateConfig(folder))
 
 
+@pytest.mark.long
 def test_a_stride_at_its_limit_stays_there(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

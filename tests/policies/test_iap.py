@@ -98,7 +98,7 @@ LONG = pytest.mark.long
         ((1 / 3, 0.5, 0.5, 4, 1), (0.0100838, 0.358564, 0.126244)),
         pytest.param((1 / 2, 0.7, 0.7, 10, 5), (0.0519884, 0.166446, 0.0655302), marks=LONG),
         pytest.param((2 / 3, 0.6, 1.0, 10, 5), (0.143794, 0.0624699, 0.0490470), marks=LONG),
-        ((5 / 6, 1.0, 1.0, 10, 5), (0.351972, 0.00543645, 0.0234804)),
+        pytest.param((5 / 6, 1.0, 1.0, 10, 5), (0.351972, 0.00543645, 0.0234804), marks=LONG),
     ],
 )
 def test_estimators_are_unbiased_with_the_error_of_the_theorem(

@@ -598,6 +598,7 @@ def test_a_stage_that_ended_before_its_iterations_is_done(trained: Train, tmp_pa
     assert trained(line).splitlines()[-1] == "all runs are done: cooked/1-walk"
 
 
+@pytest.mark.slow
 def test_a_recipe_with_a_changed_line_resumes_or_is_refused(trained: Train, tmp_path: Path) -> None:
     """A run trained by the former line does not count for the new one."""
     recipe, line = tmp_path / "recipe.txt", "--recipe recipe.txt --out cooked --workers 1"

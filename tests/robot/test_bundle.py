@@ -49,7 +49,9 @@ def test_a_training_run_is_not_a_bundle(tmp_path: Path) -> None:
         load_bundle(str(tmp_path))
 
 
-@pytest.mark.parametrize("fixture", ["iap_bundle", "cnn_bundle"])
+@pytest.mark.parametrize(
+    "fixture", [pytest.param("iap_bundle", marks=pytest.mark.slow), "cnn_bundle"]
+)
 def test_onnx_equals_torch_on_a_walk(fixture: str, request: pytest.FixtureRequest) -> None:
     folder: Path = request.getfixturevalue(fixture)
     bundle = load_bundle(folder)

@@ -281,6 +281,7 @@ def stalls(robot: Robot, every_s: float, times: int) -> None:
         robot.step(WALK, gap_s=0.2)
 
 
+@pytest.mark.slow
 def test_rare_stalls_are_no_fault() -> None:
     robot = Robot()
     stalls(robot, 60.0 / (MAX_STALLS - 1), times=3 * MAX_STALLS)

@@ -27,6 +27,7 @@ from tests.conftest import trotting_weights
 
 LEVEL = np.array((0.0, 0.0, 0.0, 1.0))
 JOINT = A1.joint_names.index("FR_upper_joint")
+OTHERS = ("laikago", "mini_cheetah")
 PER_KIND = 25_000  # random steps of each robot
 
 
@@ -246,9 +247,11 @@ def nonsense(spec: RobotSpec, rng: np.random.Generator) -> Iterator[tuple[Readin
 
 
 @pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("spec", ROBOTS.values(), ids=ROBOTS)
-def test_commands_keep_joint_and_speed_limits_whatever_is_read(spec: RobotSpec) -> None:
-    rng = np.random.default_rng(0)
+@pytest.mark.parametrize(
+    "name", ["a1", "go2", *(pytest.param(each, marks=pytest.mark.long) for each in OTHERS)]
+)
+def test_commands_keep_joint_and_speed_limits_whatever_is_read(name: str) -> None:
+    spec, rng = ROBOTS[name], np.random.default_rng(0)
     supervisor = Supervisor(spec)
     most = spec.target_speed_limit_rad_per_s * CONTROL_DT_S + 1e-12
     last, stiff, bridged, faults = None, 0, 0, set()

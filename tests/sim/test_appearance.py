@@ -338,6 +338,7 @@ def test_goal_mark_stays_green() -> None:
     body.close()
 
 
+@pytest.mark.long
 def test_environments_and_commands_accept_an_appearance(command: Command, tmp_path: Path) -> None:
     env = GaitEnv(COURSE, appearance="test", render_mode="rgb_array")
     randomised = env.reset(seed=1)[0]
