@@ -71,7 +71,7 @@ def simulated_robot(context: LaunchContext) -> list[LaunchDescriptionEntity]:
     if not truth["odom"]:
         arguments.append("--no-odom")
     for name, _, _ in OPTIONS:
-        if value[name]:
+        if value[name] and (truth["odom"] or not name.startswith("odom_")):
             option = name.removeprefix("sim_").replace("_", "-")
             several = value[name].split() if name in SEVERAL else [value[name]]
             arguments += [f"--{option}", *several]
