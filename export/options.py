@@ -70,7 +70,7 @@ class ExportConfig(MountOptions):
     """Write the parity figures to this file; those of a walker with what its trial showed."""
 
     def told(self) -> Told:
-        """What the options say of a walker.
+        """The options that complete a walker's files.
 
         Raises:
             UserError: if a scale or a range cannot be used.

@@ -67,7 +67,7 @@ def _numbers(values: list[float]) -> str:
 
 
 def summary(trial: Trial) -> list[str]:
-    """What the trial showed, a line each."""
+    """Results of the trial, a line each."""
     cannot = [f"{each.command} in {each.engine}" for each in trial.answers if not obeyed(each)]
     falls = [f"{each.command} in {each.engine}: {each.fell}" for each in trial.answers if each.fell]
     limited = [each.limited for each in trial.answers]

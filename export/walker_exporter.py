@@ -43,7 +43,7 @@ TOLERANCE_RAD = 1e-4
 
 @dataclass(frozen=True)
 class _Parts:
-    """What a bundle is written of."""
+    """Parts that a bundle is written from."""
 
     spec: RobotSpec
     walker: Walker

@@ -58,14 +58,14 @@ class JointCommand:
 
     @property
     def values(self) -> Array:
-        """What is commanded: here the targets."""
+        """The commanded values: here the targets."""
         return self.targets
 
 
 class Posture(Enum):
-    """What a robot that walks by a gait of its own is to do."""
+    """Posture commanded of a robot that walks by a gait of its own."""
 
-    IDLE = "idle"  # what it likes; nothing is sent but that it shall not move any more
+    IDLE = "idle"  # free: nothing is sent but the end of the last velocity
     UP = "up"  # stand, or walk with the commanded velocity
     DOWN = "down"  # lie down
     STOP = "stop"  # the robot's own emergency stop

@@ -100,7 +100,7 @@ Ranges = tuple[tuple[float, float], ...]  # of a velocity command, by axis
 
 @dataclass(frozen=True, eq=False)
 class Legs:
-    """What walks in a bundle: its gains and pose, and the velocity commands it obeys.
+    """Legs of a bundle: gains, pose, and the velocity commands that it obeys.
 
     A robot stands by the gains of its specification, and walks by those of its legs.
     """

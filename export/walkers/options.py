@@ -1,4 +1,4 @@
-"""What a walker's files do not say: told on the command line, or taken and said aloud."""
+"""Values that a walker's files lack: from the command line, or defaults, which are printed."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ OPTIONS = {
 
 @dataclass(frozen=True)
 class Told:
-    """What the command line says of a walker."""
+    """Values of a walker from the command line."""
 
     rate_hz: float | None = None
     joint_order: str | None = None  # of `ORDERS`, or names with commas

@@ -81,7 +81,7 @@ def _twelve(content: Mapping[str, Any], name: str) -> Array:
 
 
 def _unsaid(content: Mapping[str, Any]) -> list[str]:
-    """What the files lack, and what is taken instead."""
+    """Lines about values that the files lack, with the defaults used instead."""
     usual = [
         ("joint_mapping", "0 to 11", "the order of joint_names"),
         ("clip_obs", "100", "legged_gym's default"),

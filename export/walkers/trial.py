@@ -52,7 +52,7 @@ PARITY_OF = ("ahead, faster", "curve", "turn left")  # commands whose steps are 
 
 @dataclass(frozen=True)
 class Answer:
-    """What a walker made of one command, mean of `MEASURE_S`."""
+    """Response of a walker to one command, mean of `MEASURE_S`."""
 
     engine: str
     command: str

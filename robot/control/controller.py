@@ -37,7 +37,7 @@ from pixelgait.robot.spec import AXES, Array, Legs, Ranges, RobotSpec
 # Values beyond -1..1 are for low levels whose contract has larger ranges.
 MAX_SPEED_M_PER_S = LATENT_SPEED_M_PER_S
 MAX_YAW_RATE_RAD_PER_S = 1.0
-# What the gait obeys, by `spec.AXES`.
+# Velocity commands that the gait obeys, by `spec.AXES`.
 GAIT_COMMAND: Ranges = (
     (0.0, MAX_SPEED_M_PER_S),
     (0.0, 0.0),

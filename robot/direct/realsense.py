@@ -30,7 +30,7 @@ EXTRAS = {"realsense": "realsense", "simulated": "sim"}
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """What the camera's process sends: lenses once, then frames, by topic; or a problem."""
+    """Message of the camera's process: lenses once, then frames, by topic; or a problem."""
 
     lenses: dict[str, Any] | None = None  # as sensor_msgs/CameraInfo
     frames: dict[str, Any] | None = None  # as sensor_msgs/Image

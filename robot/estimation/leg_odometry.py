@@ -352,7 +352,7 @@ class LegOdometry:
         self._still, self._rest_rad = 0, 0.0
 
     def _settle_drift(self) -> None:
-        """What the drift did so far is not known better afterwards."""
+        """Add the drift's effect so far to the variances: a later estimate does not reduce it."""
         bent2 = self._bent_x * self._bent_x + self._bent_y * self._bent_y
         self._random += 0.5 * self._drift_variance * bent2
         self._turned_variance += self._drift_variance * self._moving_s**2

@@ -53,7 +53,7 @@ class CollisionGuard:
         dx, dy = places[:, 0] - ahead[:, None], places[:, 1] - left[:, None]
         front, side = np.abs(cos * dx + sin * dy), np.abs(cos * dy - sin * dx)
         meets = (front < self._half_m[0] + MARGIN_M) & (side < self._half_m[1] + MARGIN_M)
-        # What is beside the body already, and not ahead of it, does not come nearer.
+        # Obstacles beside the body, not ahead of it, do not come nearer.
         cos0, sin0 = math.cos(course), math.sin(course)
         reach_m = abs(cos0) * self._half_m[0] + abs(sin0) * self._half_m[1]
         is_ahead = cos0 * places[:, 0] + sin0 * places[:, 1] > reach_m

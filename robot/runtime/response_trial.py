@@ -78,7 +78,7 @@ class ResponseTrial:
         return latent_for(speed, yaw_rate)
 
     def response(self) -> Response:
-        """What was measured.
+        """The measured response.
 
         Raises:
             UserError: the robot has not moved, or by far too little or too much.

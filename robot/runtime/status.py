@@ -42,7 +42,7 @@ class StatusLines:
         self._steered = False
 
     def take(self, loop: ControlLoop) -> Iterator[Line]:
-        """What has changed since the last call."""
+        """Changes since the last call."""
         while loop.sensor_status.changes:
             health, line = loop.sensor_status.changes.popleft()
             yield Line(line, health is not SensorHealth.FRESH, SENSORS)

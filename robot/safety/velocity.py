@@ -93,7 +93,7 @@ class VelocitySupervisor(Supervisor):
 
 
 def _wrong(reading: Reading) -> str | None:
-    """What is wrong with a reading, or None."""
+    """The fault of a reading, or None."""
     if not all(map(math.isfinite, (*reading.orientation, *reading.angular_velocity))):
         return NOT_FINITE
     if not is_unit(quaternion := reading.orientation.tolist()):

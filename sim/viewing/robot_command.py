@@ -119,7 +119,7 @@ def run(config: RobotConfig) -> None:
 
 
 def choices(config: RobotConfig) -> Choices:
-    """What the command line says of the robot.
+    """The robot's values from the command line.
 
     Raises:
         UserError: if the URDF does not exist, or a name cannot be used.

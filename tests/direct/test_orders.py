@@ -26,11 +26,16 @@ def free_port() -> int:
         return int(server.getsockname()[1])
 
 
-def test_an_order_is_a_line_and_so_is_its_answer() -> None:
+def served() -> tuple[Operator, int, OrderServer]:
+    """The operator of a limp robot, and the port and server of its orders."""
     operator, port = Operator(), free_port()
     operator.begin()
     operator.state = RobotState.LIMP
-    server = OrderServer(operator, port)
+    return operator, port, OrderServer(operator, port)
+
+
+def test_an_order_is_a_line_and_so_is_its_answer() -> None:
+    operator, port, server = served()
     try:
         with socket.create_connection((HOST, port), 5.0) as connection:
             answers = connection.makefile()
@@ -56,10 +61,7 @@ def test_an_order_is_a_line_and_so_is_its_answer() -> None:
 
 def test_a_web_page_cannot_order() -> None:
     """It can make a browser send lines, but only below those of HTTP."""
-    operator, port = Operator(), free_port()
-    operator.begin()
-    operator.state = RobotState.LIMP
-    server = OrderServer(operator, port)
+    operator, port, server = served()
     try:
         with socket.create_connection((HOST, port), 5.0) as connection:
             connection.sendall(b"POST / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\narm\n")

@@ -39,10 +39,8 @@ from pixelgait.robot.runtime.state_machine import Inputs, OperatorCommands, Robo
 from pixelgait.robot.runtime.velocity_operation import VelocityOperation, operation_of
 from pixelgait.robot.safety.velocity import MOST, MOST_CHANGE, STILL, VelocitySupervisor
 from pixelgait.robot.spec import A1
+from tests.robot.test_state_machine import LIE, READY, WALK
 
-WALK, READY, LIE = (
-    OperatorCommands(True, each) for each in (RobotState.WALKING, RobotState.READY, RobotState.LIMP)
-)
 AHEAD = latent_for(0.4, 0.0)
 
 
