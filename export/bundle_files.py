@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import tempfile
 from collections.abc import Mapping
@@ -27,9 +28,8 @@ from pixelgait.robot.bundle import (
     load_bundle,
 )
 from pixelgait.robot.cli.provenance import git_state, head, settings
-from pixelgait.robot.control.controller import HIGH_LEVEL_CONTRACT, gait_legs
+from pixelgait.robot.control.controller import HIGH_LEVEL_CONTRACT
 from pixelgait.robot.control.gait import standing_targets
-from pixelgait.robot.control.low_level import LOW_LEVEL_CONTRACT
 from pixelgait.robot.control.observation import camera_contract
 from pixelgait.robot.estimation.kinematics import posed
 from pixelgait.robot.files import json_bytes, read_json, write_atomic
@@ -86,18 +86,16 @@ def make_contract(
     spec: RobotSpec,
     graphs: Mapping[str, Tensors],
     provenance: Mapping[str, Any],
-    files: Mapping[str, str],
-    legs: Legs | None = None,
-    described: Mapping[str, Any] = LOW_LEVEL_CONTRACT,
+    files: Mapping[str, bytes],
+    legs: Legs,
+    described: Mapping[str, Any],
     pace: float = 1.0,
 ) -> dict[str, Any]:
     """The contract as a JSON object.
 
-    `graphs` and `files` map file names to tensors and SHA-256; `provenance` maps a level to the
-    record of its training, if any. `legs` and how they are `described` are by default those of the
-    gait generator. The high level's speed is multiplied by `pace`.
+    `graphs` and `files` map file names to tensors and contents; `provenance` maps a level to the
+    record of its training, if any. The high level's speed is multiplied by `pace`.
     """
-    legs = legs or gait_legs(spec)
     standing = posed(spec, legs.default_pose_rad)
     height, width, channels = graphs[HIGH_LEVEL]["inputs"]["image"]["shape"]
     high_level, low_level = provenance.get("high_level"), provenance.get("low_level")
@@ -131,7 +129,7 @@ def make_contract(
         "start": {"pose_rad": standing_targets(standing).tolist(), **START},
         "sensor_timeouts": sensor_timeouts_contract(),
         "provenance": {"date": date.today().isoformat(), "export": git_state(), **provenance},
-        "files": files,
+        "files": {file: hashlib.sha256(data).hexdigest() for file, data in files.items()},
     }
     contract: dict[str, Any] = json.loads(json_bytes(content))  # as a reader parses it
     contract["sha256"] = contract_hash(contract)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -100,23 +99,20 @@ def write_bundle(
     modules = {HIGH_LEVEL: HighLevelGraph(high_level), LOW_LEVEL: low_level}
     graphs = {HIGH_LEVEL: high_level_graph(high_level), LOW_LEVEL: low_level_graph(low_level)}
     observations = parity.record(high_level, low_level, seed)
+    described = low_level.contract
+    legs = gait_legs(low_level.spec, str(described["kind"]))
     rows, golden = [], {}
     for file, graph in graphs.items():
         samples = parity.samples_of(observations, file)
         rows += parity.compare(file, graph, modules[file], samples)
         golden[file] = _golden(graph, samples)
-        add_metadata(graph, name, low_level.spec, gait_legs(low_level.spec))
+        add_metadata(graph, name, low_level.spec, legs)
     print(parity.format_table(rows))
     parity.check(rows)
     content = {file: graph.SerializeToString() for file, graph in graphs.items()}
     content[GOLDEN] = json_bytes(golden)
-    hashes = {file: hashlib.sha256(data).hexdigest() for file, data in content.items()}
     tensors = {f: tensors_of(single_thread_session(content[f])) for f in graphs}
-    described = low_level.contract
-    legs = gait_legs(low_level.spec, str(described["kind"]))
-    contract = make_contract(
-        name, low_level.spec, tensors, provenance, hashes, legs=legs, described=described
-    )
+    contract = make_contract(name, low_level.spec, tensors, provenance, content, legs, described)
     write_files(out, {**content, CONTRACT: json_bytes(contract)})
     print(f"wrote the bundle {out}")
     return rows

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -80,10 +79,9 @@ def export_walker(config: ExportConfig) -> float:
         above,
         {"low_level": source, "high_level": high_level},
     )
+    legs = _legs(walker, spec)
     with tempfile.TemporaryDirectory() as folder:
-        for name, data in _files(
-            config, parts, _legs(walker, spec), Trial(), _still(parts)
-        ).items():
+        for name, data in _files(config, parts, legs, Trial(), _still(parts)).items():
             (Path(folder) / name).write_bytes(data)
         trial = hold_trial(load_bundle(folder))
     print("\n".join(summary(trial)))
@@ -94,9 +92,7 @@ def export_walker(config: ExportConfig) -> float:
             f"the composed graph differs from its description by {off_rad:.2g} rad, at most "
             f"{TOLERANCE_RAD:g} is allowed"
         )
-    legs = replace(
-        _legs(walker, spec), least_turning_speed_m_per_s=trial.least_turning_speed_m_per_s
-    )
+    legs = replace(legs, least_turning_speed_m_per_s=trial.least_turning_speed_m_per_s)
     write_files(config.out, _files(config, parts, legs, trial, golden))
     text = card(config.name, robot.name, config.walker.name, walker, trial)
     write_atomic(config.out / "README.md", text.encode())
@@ -155,13 +151,12 @@ def _files(
         HIGH_LEVEL: above.contract["graphs"][HIGH_LEVEL],
         LOW_LEVEL: tensors_of(single_thread_session(content[LOW_LEVEL])),
     }
-    hashes = {file: hashlib.sha256(data).hexdigest() for file, data in content.items()}
     contract = make_contract(
         config.name,
         parts.spec,
         tensors,
         parts.provenance,
-        hashes,
+        content,
         legs,
         _described(parts.walker, trial),
         config.pace,

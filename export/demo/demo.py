@@ -33,6 +33,7 @@ from pixelgait.robot.interface import CONTROL_DT_S
 from pixelgait.robot.recording.reader import read_recording
 from pixelgait.robot.recording.replay import format_figures, replay
 from pixelgait.robot.ros.common.discovery import OwnDomain, private_environment
+from pixelgait.robot.rotation import to_base_frame, upright
 from pixelgait.robot.spec import A1, Array, RobotSpec, find_robot
 from pixelgait.robot.viewing.film import FRAMES_PER_S, write_film
 from pixelgait.sim.engines.urdf import find_urdf
@@ -174,9 +175,8 @@ def walk_house(config: DemoConfig) -> None:
     out = config.out / HOUSE
     out.mkdir()
     assert house.goal_position is not None
-    start, (x, y) = layout.start, house.goal_position - (layout.start.x, layout.start.y)
-    cos, sin = math.cos(start.yaw), math.sin(start.yaw)
-    goal = (str(cos * x + sin * y), str(cos * y - sin * x))  # ahead, left
+    away = house.goal_position - (layout.start.x, layout.start.y)
+    goal = map(str, to_base_frame((*away.tolist(), 0.0), upright(layout.start.yaw))[:2])
     robot = [*robot_options(config), "--scene", HOUSE_SCENE, "--no-odom"]
     bundle = str(shipped_pair(config, HOUSE_POLICY))
     run_ros(bundle, out, robot, ["--duration", str(HOUSE_S), "--goal", *goal])

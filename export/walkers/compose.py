@@ -87,7 +87,7 @@ def composed(walker: Walker, network: onnx.ModelProto, spec: RobotSpec) -> onnx.
         "phase": g.add("Where", due, phase, "phase_before"),
     }
     if keep:
-        newest = g.add("Slice", "observations", *_from_to(g, 0, keep))
+        newest = g.add("Slice", "observations", *(g.constant([at], np.int64) for at in (0, keep)))
         g.add("Where", due, newest, "history_before", name="kept")
     g.add("Concat", *(after[name] for name in sizes), name=CARRIED[STATE], axis=0)
     return _model(g, network, _sensed(walker), sum(sizes.values()))
@@ -172,10 +172,6 @@ def _through(g: Nodes, network: onnx.ModelProto, values: str) -> str:
     g.nodes += prefixed.node
     g.constants += prefixed.initializer
     return g.add("Reshape", prefixed.output[0].name, g.constant([-1], np.int64))
-
-
-def _from_to(g: Nodes, begin: int, end: int) -> tuple[str, str]:
-    return g.constant([begin], np.int64), g.constant([end], np.int64)
 
 
 def _model(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +68,15 @@ def numbers(name: str, value: Any, count: int) -> Array:
     return array
 
 
+def number(name: str, value: Any) -> float:
+    """A number.
+
+    Raises:
+        UserError: if it is none.
+    """
+    return float(numbers(name, value, 1)[0])
+
+
 def indices(name: str, value: Any, count: int) -> list[int]:
     """A permutation of 0 to count - 1.
 
@@ -101,8 +110,3 @@ def command_ranges(name: str, ranges: Mapping[str, Any]) -> Ranges:
             raise UserError(f"{name}.{axis} is {[least, most]}, expected [least, most]")
         found.append((min(least, 0.0), max(most, 0.0)))
     return tuple(found)
-
-
-def in_order(values: Array, order: Sequence[int]) -> Array:
-    """Values (12,) of a robot's joints in the order of a policy, whose joint i is `order[i]`."""
-    return np.asarray(values[list(order)])

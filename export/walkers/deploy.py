@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from pixelgait.export.walkers import configuration as c
-from pixelgait.export.walkers.options import USUAL_COMMAND, Told, ranges, said
+from pixelgait.export.walkers.options import Told, commanded
 from pixelgait.export.walkers.walker import SERVED, Term, Walker, standard
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.spec import Array, RobotSpec
@@ -40,16 +40,11 @@ def read_deploy(content: Mapping[str, Any], spec: RobotSpec, told: Told) -> Walk
     pose = c.numbers("default_joint_pos", c.entry(content, "default_joint_pos"), 12)
     period = _period(observations)
     stated = (content.get("commands") or {}).get("base_velocity", {}).get("ranges")
-    notes = []
-    if told.command:
-        command = told.command
-    elif stated:
-        command = c.command_ranges("commands.base_velocity.ranges", stated)
-    else:
-        command = USUAL_COMMAND
-        notes.append(
-            said("velocity commands", ranges(command), "deploy.yaml names none", "--speeds")
-        )
+    by_file = None
+    if stated and not told.command:
+        by_file = c.command_ranges("commands.base_velocity.ranges", stated)
+    notes: list[str] = []
+    command = commanded(told, by_file, "deploy.yaml names none", notes)
     return Walker(
         format="deploy.yaml",
         joint_names=tuple(spec.joint_names[i] for i in order),
@@ -59,9 +54,9 @@ def read_deploy(content: Mapping[str, Any], spec: RobotSpec, told: Told) -> Walk
         action_scale=c.numbers("actions scale", action.get("scale", 1.0), 12),
         action_offset=c.numbers("actions offset", _or(action.get("offset"), pose), 12),
         default_pose_rad=pose,
-        kp_nm_per_rad=c.in_order(_gains(content, "stiffness", "policy_kp"), order),
-        kd_nms_per_rad=c.in_order(_gains(content, "damping", "policy_kd"), order),
-        rate_hz=1.0 / float(c.numbers("step_dt", c.entry(content, "step_dt"), 1)[0]),
+        kp_nm_per_rad=_gains(content, "stiffness", "policy_kp")[order],
+        kd_nms_per_rad=_gains(content, "damping", "policy_kd")[order],
+        rate_hz=1.0 / c.number("step_dt", c.entry(content, "step_dt")),
         command=command,
         by_time=bool(observations.get("use_gym_history", False)),
         scale_first=bool(observations.get("scale_first", False)),
@@ -102,7 +97,7 @@ def _term(name: str, content: Any) -> Term:
         raise UserError(
             f"observation '{name}' has joint_ids {joints}, expected all joints in order"
         )
-    length = int(c.numbers(f"{name}.history_length", content.get("history_length") or 1, 1)[0])
+    length = int(c.number(f"{name}.history_length", content.get("history_length") or 1))
     if length < 1:
         raise UserError(f"{name}.history_length is {length}, expected 1 and more")
     clip = content.get("clip")
@@ -120,7 +115,7 @@ def _period(observations: Mapping[str, Any]) -> float:
     if term is None:
         return 0.0
     period = c.entry(term.get("params") or {}, "period")
-    return float(c.numbers("gait_phase.params.period", period, 1)[0])
+    return c.number("gait_phase.params.period", period)
 
 
 def _action(actions: Any) -> Mapping[str, Any]:

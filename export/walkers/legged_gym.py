@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from pixelgait.export.walkers import configuration as c
-from pixelgait.export.walkers.options import USUAL_COMMAND, Told, joint_names, ranges, said
+from pixelgait.export.walkers.options import Told, commanded, joint_names, said
 from pixelgait.export.walkers.walker import SERVED, UNSERVED, Term, Walker
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.spec import Array, RobotSpec
@@ -59,10 +59,7 @@ def read_legged_gym(content: Mapping[str, Any], spec: RobotSpec, told: Told) -> 
         raise UserError(
             f"{BLIND + 3} observations begin with base_lin_vel: {UNSERVED['base_lin_vel']}"
         )
-    command = told.command or given["command"]
-    if command is None:
-        command = USUAL_COMMAND
-        notes.append(said("velocity commands", ranges(command), "the file names none", "--speeds"))
+    command = commanded(told, given["command"], "the file names none", notes)
     clip = given["clip_observations"]
     scales = given["scales"]
     terms = tuple(
@@ -92,10 +89,6 @@ def read_legged_gym(content: Mapping[str, Any], spec: RobotSpec, told: Told) -> 
     )
 
 
-def _number(name: str, value: Any) -> float:
-    return float(c.numbers(name, value, 1)[0])
-
-
 def _or_usual(name: str, value: Any, notes: list[str], option: str = "") -> Any:
     """A value of the file, or legged_gym's own, which is said.
 
@@ -122,7 +115,7 @@ def _rate(content: Mapping[str, Any], told: Told, notes: list[str]) -> float:
     if told.rate_hz and None in period.values():
         return told.rate_hz
     told.require_used(("command", "joint_order"))
-    parts = (_number(n, _or_usual(n, value, notes, "--rate")) for n, value in period.items())
+    parts = (c.number(n, _or_usual(n, value, notes, "--rate")) for n, value in period.items())
     return 1.0 / math.prod(parts)
 
 
@@ -130,7 +123,7 @@ def _flat(content: Mapping[str, Any], notes: list[str]) -> dict[str, Any]:
     """The entries of unitree_rl_gym's deploy_mujoco and deploy_real."""
 
     def of(*names: str) -> float:
-        return _number(names[0], c.entry(content, *names))
+        return c.number(names[0], c.entry(content, *names))
 
     if (command_scale := content.get("cmd_scale")) is None:
         notes.append(said("cmd_scale", "1", "unscaled"))
@@ -164,7 +157,7 @@ def _classes(
         for name in ("lin_vel", "ang_vel", "dof_pos", "dof_vel")
     )
     clips = {
-        name: _number(name, _or_usual(f"normalization.{name}", normal.get(name), notes))
+        name: c.number(name, _or_usual(f"normalization.{name}", normal.get(name), notes))
         for name in ("clip_observations", "clip_actions")
     }
     env = content.get("env") or {}
@@ -172,7 +165,7 @@ def _classes(
     if stated:
         stated = {**stated, "ang_vel_z": c.entry(stated, "ang_vel_yaw", "ang_vel_z")}
     return {
-        "num_obs": int(_number("env.num_observations", env.get("num_observations", BLIND))),
+        "num_obs": int(c.number("env.num_observations", env.get("num_observations", BLIND))),
         "scales": {
             "base_ang_vel": angular,
             "velocity_commands": [linear, linear, angular],
@@ -180,7 +173,7 @@ def _classes(
             "joint_vel_rel": rate,
         },
         **clips,
-        "action_scale": _number("control.action_scale", c.entry(control, "action_scale")),
+        "action_scale": c.number("control.action_scale", c.entry(control, "action_scale")),
         "pose": _by_name(content["init_state"], "default_joint_angles", names),
         "kp": _by_name(control, "stiffness", names),
         "kd": _by_name(control, "damping", names),
@@ -198,5 +191,5 @@ def _by_name(content: Mapping[str, Any], key: str, names: tuple[str, ...]) -> Ar
         fitting = [part for part in values if part in name]
         if not fitting:
             raise UserError(f"{key} has no value for joint '{name}'")
-        found.append(_number(key, values[max(fitting, key=len)]))
+        found.append(c.number(key, values[max(fitting, key=len)]))
     return np.array(found)

@@ -12,7 +12,7 @@ import numpy as np
 import onnx
 
 from pixelgait.export.walkers import configuration as c
-from pixelgait.export.walkers.options import USUAL_COMMAND, USUAL_RATE_HZ, Told, ranges, said
+from pixelgait.export.walkers.options import USUAL_RATE_HZ, Told, commanded, said
 from pixelgait.export.walkers.walker import SERVED, Term, Walker, standard
 from pixelgait.robot.errors import UserError
 
@@ -38,14 +38,11 @@ def read_mjlab(network: onnx.ModelProto, told: Told) -> Walker:
     found = metadata(network)
     names = tuple(_listed(found, "joint_names"))
     terms = [_term(name) for name in _listed(found, "observation_names")]
-    notes = []
+    notes: list[str] = []
     rate = told.rate_hz or USUAL_RATE_HZ
     if told.rate_hz is None:
         notes.append(said("rate", f"{rate:g} Hz", "mjlab's velocity tasks", "--rate"))
-    if told.command is None:
-        notes.append(
-            said("velocity commands", ranges(USUAL_COMMAND), "the metadata name none", "--speeds")
-        )
+    command = commanded(told, None, "the metadata name none", notes)
     scales = {_term(name): scale for name, scale in (told.scales or {}).items()}
     for name in scales:
         if name not in terms:
@@ -66,7 +63,7 @@ def read_mjlab(network: onnx.ModelProto, told: Told) -> Walker:
         kp_nm_per_rad=_twelve(found, "joint_stiffness"),
         kd_nms_per_rad=_twelve(found, "joint_damping"),
         rate_hz=rate,
-        command=told.command or USUAL_COMMAND,
+        command=command,
         notes=tuple(notes),
     )
 

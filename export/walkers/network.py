@@ -42,8 +42,7 @@ def read_network(path: Path, inputs: int | None = None) -> onnx.ModelProto:
 
 def checked(path: Path, model: onnx.ModelProto) -> onnx.ModelProto:
     """The network with one input and one output that count, in a known opset."""
-    graph, given = model.graph, {tensor.name for tensor in model.graph.initializer}
-    inputs = [each for each in graph.input if each.name not in given]
+    inputs = _inputs(model)
     if len(inputs) != 1:
         extra = ", ".join(f"'{each.name}'" for each in inputs[1:]) or "none"
         raise UserError(
@@ -67,8 +66,12 @@ def input_size(model: onnx.ModelProto) -> int:
 
 def network_input(model: onnx.ModelProto) -> Any:
     """The input that is no weight."""
+    return _inputs(model)[0]
+
+
+def _inputs(model: onnx.ModelProto) -> list[Any]:
     given = {tensor.name for tensor in model.graph.initializer}
-    return next(each for each in model.graph.input if each.name not in given)
+    return [each for each in model.graph.input if each.name not in given]
 
 
 def runner(model: onnx.ModelProto) -> Callable[[Array], Array]:

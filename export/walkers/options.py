@@ -73,6 +73,14 @@ def ranges(command: Ranges) -> str:
     return "; ".join(f"{low:g} to {high:g}" for low, high in command)
 
 
+def commanded(told: Told, stated: Ranges | None, why: str, notes: list[str]) -> Ranges:
+    """Ranges of commands: told, or stated by the files, or the usual ones, which are noted."""
+    command = told.command or stated
+    if command is None:
+        notes.append(said("velocity commands", ranges(USUAL_COMMAND), why, "--speeds"))
+    return command or USUAL_COMMAND
+
+
 def said(what: str, value: object, why: str, option: str = "") -> str:
     """A line on what the files do not say, and the option, if any, that tells another value."""
     return f"{what}: {value} ({why})" + (f"; {option} tells another" if option else "")

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from pixelgait.export.walkers import configuration as c
-from pixelgait.export.walkers.options import USUAL_COMMAND, Told, ranges, said
+from pixelgait.export.walkers.options import Told, commanded, said
 from pixelgait.export.walkers.walker import SERVED, Term, Walker, standard
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.spec import Array, RobotSpec
@@ -50,12 +50,9 @@ def read_rl_sar(content: Mapping[str, Any], spec: RobotSpec, told: Told) -> Walk
     if priority not in ("time", "term"):
         raise UserError(f"observations_history_priority is {priority}, expected time or term")
     clip = content.get("clip_obs")
-    clip = float(c.numbers("clip_obs", 100.0 if clip is None else clip, 1)[0])
+    clip = c.number("clip_obs", 100.0 if clip is None else clip)
     notes = _unsaid(content)
-    if not told.command:
-        notes.append(
-            said("velocity commands", ranges(USUAL_COMMAND), "rl_sar names none", "--speeds")
-        )
+    command = commanded(told, None, "rl_sar names none", notes)
     pose = _twelve(content, "default_dof_pos")
     return Walker(
         format="rl_sar",
@@ -67,7 +64,7 @@ def read_rl_sar(content: Mapping[str, Any], spec: RobotSpec, told: Told) -> Walk
         kp_nm_per_rad=_twelve(content, "rl_kp"),
         kd_nms_per_rad=_twelve(content, "rl_kd"),
         rate_hz=_rate(content, told),
-        command=told.command or USUAL_COMMAND,
+        command=command,
         by_time=priority == "time",
         fill_first=False,
         scale_first=True,
@@ -95,8 +92,8 @@ def _rate(content: Mapping[str, Any], told: Told) -> float:
     if told.rate_hz and (content.get("dt") is None or content.get("decimation") is None):
         return told.rate_hz
     told.require_used(("command",))
-    dt = float(c.numbers("dt", c.entry(content, "dt"), 1)[0])
-    return 1.0 / (dt * float(c.numbers("decimation", c.entry(content, "decimation"), 1)[0]))
+    dt = c.number("dt", c.entry(content, "dt"))
+    return 1.0 / (dt * c.number("decimation", c.entry(content, "decimation")))
 
 
 def _term(name: str, content: Mapping[str, Any], clip: float, ages: tuple[int, ...]) -> Term:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -122,7 +122,7 @@ def hold_trial(bundle: Bundle) -> Trial:
 
 def _randomised(bundle: Bundle) -> int:
     """Number of randomised robots that fall: masses, friction, motors, delays, sensors."""
-    asked = np.clip(CURVE, *np.array(bundle.legs.command).T)
+    asked = _clipped(CURVE, bundle.legs.command)
     ranges, falls = Randomisation(), 0
     with closing(make_body("mujoco", bundle.spec, FlatGround(), randomisation=ranges)) as body:
         for seed in range(RANDOMISED):
@@ -138,7 +138,7 @@ def _within(ranges: Ranges) -> dict[str, Array]:
     """Commands within a walker's ranges, without those that would repeat another."""
     found: dict[str, Array] = {}
     for name, asked in COMMANDS.items():
-        command = np.clip(asked, *np.array(ranges).T)
+        command = _clipped(asked, ranges)
         if not any(np.allclose(command, other) for other in found.values()):
             found[name] = command
     return found
@@ -179,7 +179,7 @@ def drive(
     """One command from a stand; its inputs go to `sensed`."""
     controller, begin = controller_of(bundle, sensed), round(SETTLE_S / CONTROL_DT_S)
     velocities, loads, fell, pose = [], [], None, np.zeros(3)
-    for step, _ in _steps(controller, body, asked, SETTLE_S + MEASURE_S):
+    for step in _steps(controller, body, asked, SETTLE_S + MEASURE_S):
         if step >= begin:
             loads.append(body.loads())
             velocities.append(planar_velocity(pose, planar_pose(body)))
@@ -209,7 +209,7 @@ def _steps(
     seconds: float,
     seed: int = 0,
     before: Callable[[int], None] = lambda _: None,
-) -> Iterator[tuple[int, SimulatedBody]]:
+) -> Iterator[int]:
     """Control steps under a command, from a reset."""
     reading, latent = body.reset(seed), latent_of(asked)
     controller.reset()
@@ -217,7 +217,7 @@ def _steps(
         before(step)
         body.apply(controller.follow(latent, reading).command)
         reading = body.read()
-        yield step, body
+        yield step
 
 
 def _pushed(bundle: Bundle, body: SimulatedBody) -> int:
@@ -229,9 +229,9 @@ def _pushed(bundle: Bundle, body: SimulatedBody) -> int:
             side = step // every * np.pi / 2.0
             body.push(PUSH_M_PER_S * np.array((np.cos(side), np.sin(side), 0.0)))
 
-    asked = np.clip((CLIMB_M_PER_S, 0.0, 0.0), *np.array(bundle.legs.command).T)
+    asked = _clipped((CLIMB_M_PER_S, 0.0, 0.0), bundle.legs.command)
     seconds, survived = (PUSHES + 1) * BETWEEN_PUSHES_S, 0
-    for step, _ in _steps(controller, body, asked, seconds, before=push):
+    for step in _steps(controller, body, asked, seconds, before=push):
         if fallen(body) or controller.supervisor.fault:
             return max(0, step // every - 1)
         survived = step // every
@@ -260,8 +260,13 @@ def _find_turning_speed(bundle: Bundle, body: SimulatedBody, engine: str, trial:
 def _turns_at(speed: float, ranges: Ranges) -> dict[str, Array]:
     """Turns to both sides within a walker's ranges, with a speed ahead [m/s]."""
     sides = {"turn left": TURN_RAD_PER_S, "turn right": -TURN_RAD_PER_S}
-    found = {name: np.clip((speed, 0.0, r), *np.array(ranges).T) for name, r in sides.items()}
+    found = {name: _clipped((speed, 0.0, r), ranges) for name, r in sides.items()}
     return {name: asked for name, asked in found.items() if asked[2]}
+
+
+def _clipped(asked: Sequence[float] | Array, ranges: Ranges) -> Array:
+    """A command (3,) within a walker's ranges."""
+    return np.asarray(np.clip(asked, *np.array(ranges).T))
 
 
 def _obeys(answer: Answer) -> bool:
@@ -272,7 +277,7 @@ def _obeys(answer: Answer) -> bool:
 def climb(bundle: Bundle, name: str, rises_m: tuple[float, ...] | list[float]) -> Climb:
     """Walk up in MuJoCo, from several starts."""
     scene = Flight(rises_m)
-    asked = np.clip((CLIMB_M_PER_S, 0.0, 0.0), *np.array(bundle.legs.command).T)
+    asked = _clipped((CLIMB_M_PER_S, 0.0, 0.0), bundle.legs.command)
     passed = 0
     with closing(make_body("mujoco", bundle.spec, scene)) as body:
         for seed in range(CLIMBS):

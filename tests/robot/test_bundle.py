@@ -34,11 +34,11 @@ from pixelgait.robot.bundle import (
 )
 from pixelgait.robot.control.low_level import act, features
 from pixelgait.robot.errors import UserError
-from pixelgait.robot.interface import Image, Reading
+from pixelgait.robot.interface import Reading
 from pixelgait.robot.runtime.state_machine import Inputs, Operation, OperatorCommands, RobotState
 from pixelgait.robot.spec import A1, GO2, ROBOTS
 from tests.conftest import make_bundle
-from tests.helpers import change_contract
+from tests.helpers import change_contract, no_image
 
 NEEDS = "sensor_timeouts needs joints, imu, camera"
 
@@ -368,10 +368,6 @@ def test_an_image_of_another_type_is_refused(image: Any, message: str) -> None:
     """Converted silently, an image of 0 to 1 would be black."""
     with pytest.raises(UserError, match=message):
         load_bundle("iap").high_level(image)
-
-
-def no_image() -> Image:
-    raise AssertionError("no image is needed")
 
 
 def test_another_robot_is_refused_by_name(copy: Path) -> None:

@@ -18,16 +18,13 @@ from pixelgait.robot.estimation.leg_odometry import (
     LegOdometry,
     Motion,
 )
-from pixelgait.robot.interface import CONTROL_DT_S, Image, JointCommand, Reading
+from pixelgait.robot.interface import CONTROL_DT_S, JointCommand, Reading
 from pixelgait.robot.rotation import upright
 from pixelgait.robot.spec import A1, GO2, ROBOTS, Array, RobotSpec
+from tests.helpers import no_image
 
 EACH = pytest.mark.parametrize("spec", ROBOTS.values(), ids=ROBOTS)
 WEIGHT_N = 120.0
-
-
-def no_image() -> Image:
-    raise AssertionError
 
 
 STAND = (0.0, 0.0, 0.0)

@@ -14,7 +14,7 @@ import pytest
 
 from pixelgait.robot.control.gait import lying_pose
 from pixelgait.robot.errors import UserError
-from pixelgait.robot.interface import Image, JointCommand, Posture, Reading, velocity_command
+from pixelgait.robot.interface import JointCommand, Posture, Reading, velocity_command
 from pixelgait.robot.runtime.state_machine import Operator, RobotState
 from pixelgait.robot.safety.velocity import STILL
 from pixelgait.robot.spec import GO2
@@ -33,14 +33,11 @@ from pixelgait.robot.unitree.sport import (
 )
 from pixelgait.sim.ros.go2 import Go2Wire
 from pixelgait.sim.ros.sport_mode import SportMode
+from tests.helpers import no_image
 from tests.robot.test_unitree import DOMAIN
 
 AHEAD = np.array((0.3, 0.0, 0.1))
 WAIT_S = 20.0
-
-
-def no_image() -> Image:
-    raise AssertionError("no image is read")
 
 
 def reading(angles: np.ndarray = GO2.default_pose_rad) -> Reading:

@@ -39,6 +39,7 @@ from pixelgait.robot.runtime.state_machine import Inputs, OperatorCommands, Robo
 from pixelgait.robot.runtime.velocity_operation import VelocityOperation, operation_of
 from pixelgait.robot.safety.velocity import MOST, MOST_CHANGE, STILL, VelocitySupervisor
 from pixelgait.robot.spec import A1
+from tests.helpers import no_image
 from tests.robot.test_state_machine import LIE, READY, WALK
 
 AHEAD = latent_for(0.4, 0.0)
@@ -237,10 +238,6 @@ def test_a_file_that_is_no_response_is_refused(content: object, tmp_path: Path) 
     file.write_text(json.dumps(content))
     with pytest.raises(UserError, match=rf"^{file}: expected speed and yaw_rate"):
         read_response(file)
-
-
-def no_image() -> Image:
-    raise AssertionError("the image is beside the step")
 
 
 NOT_SENT = 225  # a step, in which it turns

@@ -14,7 +14,7 @@ from pixelgait.policies.training.plan import Plan
 from pixelgait.policies.training.rollouts import Job, RolloutWorker
 from pixelgait.robot.control.controller import HeadingHold
 from pixelgait.robot.control.low_level import LOW_LEVEL_WEIGHTS, LinearLowLevel, act, features
-from pixelgait.robot.interface import CONTROL_DT_S, Image, Reading
+from pixelgait.robot.interface import CONTROL_DT_S, Reading
 from pixelgait.robot.safety.supervisor import Supervisor
 from pixelgait.robot.spec import A1, ROBOTS, RobotSpec
 from pixelgait.sim.batched import controller as control
@@ -22,6 +22,7 @@ from pixelgait.sim.batched.controller import BatchHeadingHold, BatchSupervisor, 
 from pixelgait.sim.batched.mujoco_batch import BatchReading, MuJoCoBatch
 from pixelgait.sim.tasks.episode import Episode
 from tests.conftest import gentle_weights, trotting_weights
+from tests.helpers import no_image
 
 STEPS = 260  # commands change at 100 and 200, the push is at 250
 SEEDS = [3, 4]
@@ -78,10 +79,6 @@ def test_a_flagged_robot_is_run_again_alone(monkeypatch: pytest.MonkeyPatch) -> 
     for one, other in zip(together, expected, strict=True):
         for a, b in zip(one, other, strict=True):
             assert_equal(a, b)
-
-
-def no_image() -> Image:
-    raise AssertionError
 
 
 def row(reading: BatchReading, robot: int) -> Reading:

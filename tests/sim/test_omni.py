@@ -30,7 +30,7 @@ from pixelgait.robot.control.low_level import (
 )
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.estimation.kinematics import LegKinematics
-from pixelgait.robot.interface import Image, Reading
+from pixelgait.robot.interface import Reading
 from pixelgait.robot.spec import A1, GO2, RobotSpec
 from pixelgait.sim.engines.registry import make_body
 from pixelgait.sim.scenes.flat import FlatGround
@@ -38,13 +38,10 @@ from pixelgait.sim.scenes.uneven_ground import Kerb
 from pixelgait.sim.tasks.episode import Episode
 from pixelgait.sim.tasks.follow import drawn_velocity
 from pixelgait.sim.tasks.manoeuvres import walk
+from tests.helpers import no_image
 
 STEPS = 120
 FLAT, KERB = 3, 4  # seeds
-
-
-def no_image() -> Image:
-    raise AssertionError
 
 
 def feet(spec: RobotSpec, phase: float, *command: float) -> np.ndarray:
