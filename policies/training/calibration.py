@@ -74,31 +74,15 @@ class CalibrateConfig:
 
 
 class Recorder:
-    """A low level that records the commands that it gets, and its actions."""
+    """A low level that records its inputs."""
 
     def __init__(self, low_level: LinearLowLevel) -> None:
         self.low_level = low_level
-        self.commands: list[Array] = []  # (4,) each
-        self.actions: list[Array] = []  # (20,) each
+        self.inputs: list[Array] = []  # (20,) or (22,) each
 
     def __call__(self, latent: Array, reading: Reading, carried: Array) -> tuple[Array, Array]:
-        command = velocity_command(latent)
-        self.commands.append(command)
-        self.actions.append(self.low_level.action(felt(command, reading, carried[:1])))
-        return self.low_level(latent, reading, carried)
-
-
-class StrideRecorder:
-    """A low level that records its stride actions."""
-
-    def __init__(self, low_level: LinearLowLevel) -> None:
-        self.low_level = low_level
-        self.strides: list[float] = []
-
-    def __call__(self, latent: Array, reading: Reading, carried: Array) -> tuple[Array, Array]:
-        x = felt(latent, reading, carried[:1])
-        stride = float(self.low_level.matrix[ROW] @ x + self.low_level.bias[ROW])
-        self.strides.append(min(max(stride, -LONGEST), LONGEST))
+        command = velocity_command(latent) if self.low_level.shape is OMNI else latent
+        self.inputs.append(felt(command, reading, carried[:1]))
         return self.low_level(latent, reading, carried)
 
 
@@ -211,12 +195,12 @@ def _missing(
     walked = walk(controller, body, forward, yaw_rate, SECONDS, left, omni=True)
     if walked.fell:
         raise UserError(f"the robot fell at {forward}, {left} m/s, {yaw_rate} rad/s")
-    last = round(SECONDS / CONTROL_DT_S)
+    inputs = recorder.inputs[-round(SECONDS / CONTROL_DT_S) :]
     low, high = gait.OMNI_LOW, gait.OMNI_HIGH
-    action = np.mean(recorder.actions[-last:], 0)[RESIDUAL_SIZE:]
+    action = np.mean([low_level.action(x) for x in inputs], 0)[RESIDUAL_SIZE:]
     parameters = low + (action + 1.0) / 2.0 * (high - low)
     half_s = 0.5 * parameters[gait.DUTY] / parameters[gait.FREQUENCY]
-    turns = np.mean([each[2] for each in recorder.commands[-last:]])
+    turns = np.mean([x[2] for x in inputs])
     missing = (
         forward - walked.speed,
         left - walked.left,
@@ -227,12 +211,14 @@ def _missing(
 
 def _measure(low_level: LinearLowLevel, body: SimulatedBody, speed: float) -> tuple[float, float]:
     """Speed reached [m/s] at a speed command, and the mean stride action."""
-    recorder = StrideRecorder(low_level)
+    recorder, row = Recorder(low_level), low_level.matrix[ROW]
     controller = Controller(lambda *_: Decision(np.zeros(2), 1), recorder, Supervisor(body.spec))
     walked = walk(controller, body, speed, 0.0, SECONDS)
     if walked.fell:
         raise UserError(f"the robot fell at {speed:.2f} m/s: cannot be calibrated")
-    return walked.speed, float(np.mean(recorder.strides[-round(SECONDS / CONTROL_DT_S) :]))
+    inputs = recorder.inputs[-round(SECONDS / CONTROL_DT_S) :]
+    strides = [float(row @ x + low_level.bias[ROW]) for x in inputs]
+    return walked.speed, float(np.mean(np.clip(strides, -LONGEST, LONGEST)))
 
 
 if __name__ == "__main__":

@@ -43,7 +43,6 @@ GAIT_COMMAND: Ranges = (
     (0.0, 0.0),
     (-MAX_YAW_RATE_RAD_PER_S, MAX_YAW_RATE_RAD_PER_S),
 )
-SIDE_AND_TURN = (MAX_SPEED_M_PER_S, MAX_YAW_RATE_RAD_PER_S)
 SLOW_S = 0.3  # assumption: from full speed to a stand, when a sensor is stale
 
 SHORTEST_STEPS, LONGEST_STEPS = 10, 800  # of a decision (IAP paper, section 5.3)
@@ -91,9 +90,11 @@ def velocity(latent: Array) -> Array:
 
 
 def latent_of(command: Array) -> Array:
-    """The latent command (3,) of a velocity (3,), whatever its range; see `velocity`."""
-    speed, left, yaw_rate = (command / (MAX_SPEED_M_PER_S, *SIDE_AND_TURN)).tolist()
-    return np.array((2.0 * speed - 1.0, yaw_rate, left))
+    """The latent command (3,) of a velocity (3,), whatever its range; (4,) with a climb."""
+    speed, left, yaw_rate, *climb = command.tolist()
+    ahead = 2.0 * speed / MAX_SPEED_M_PER_S - 1.0
+    turn = yaw_rate / MAX_YAW_RATE_RAD_PER_S
+    return np.array((ahead, turn, left / MAX_SPEED_M_PER_S, *climb))
 
 
 def latent_within(ranges: Ranges, command: Array) -> Array:

@@ -28,8 +28,6 @@ SIGNATURE = {"latent": LATENT_SIZE, "imu": 4, "joint_angles": 12, "phase": 1}
 OMNI_SIGNATURE = {"command": 3, "climb": 1, "imu": 4, "joint_angles": 12, "phase": 1}
 RESULTS = {"joint_targets": 12, "next_phase": 1}  # outputs [rad]
 INPUT_SIZE = sum(SIGNATURE.values()) + 1  # the phase as cosine and sine
-_FIRST_JOINT = SIGNATURE["latent"] + SIGNATURE["imu"]
-JOINTS = slice(_FIRST_JOINT, _FIRST_JOINT + SIGNATURE["joint_angles"])  # of the inputs
 RESIDUAL_RANGE_RAD = 0.2  # pmtg_wrapper_simplified_env.gin; Jain 2019's re-implementation as well
 # Assumption: below this share of the full speed, and of the full yaw rate, steps are scaled down.
 LEAST_COMMAND = 0.1
@@ -61,7 +59,7 @@ class LinearShape:
     @property
     def joints(self) -> slice:
         """The joint angles among the inputs."""
-        return slice(JOINTS.start + self.command - LATENT_SIZE, self.inputs - 2)
+        return slice(self.command + SIGNATURE["imu"], self.inputs - 2)
 
 
 PLANAR = LinearShape("gait", LATENT_SIZE, gait.PARAMETERS)  # speed and turn, as in the IAP paper
@@ -113,13 +111,6 @@ def velocity_command(latent: Array) -> Array:
     speed, turn, left, climb = (gait.column(latent, i) for i in range(len(COMMAND)))
     speed = (speed + 1.0) / 2.0 * LATENT_SPEED_M_PER_S
     return np.concatenate([speed, left * LATENT_SPEED_M_PER_S, turn, climb], -1)
-
-
-def omni_latent(command: Array) -> Array:
-    """The latent (4,) of a velocity command (4,); see `velocity_command`."""
-    forward, left, turn, climb = command.tolist()
-    speed = 2.0 * forward / LATENT_SPEED_M_PER_S - 1.0
-    return np.array((speed, turn, left / LATENT_SPEED_M_PER_S, climb))
 
 
 def shape_with(inputs: int) -> LinearShape:

@@ -67,11 +67,6 @@ class DirectOptions:
         """The contract's name of each sensor."""
         return {**self.address.sensors, **CAMERA_TOPICS}
 
-    @property
-    def own_gait(self) -> bool:
-        """Whether the robot's own program walks it."""
-        return isinstance(self.address, Go2Sport)
-
 
 class NoCommands:
     """The `Shadow` of a dry run without ROS 2: commands are in the recording alone."""
@@ -124,7 +119,7 @@ class DirectRun:
         self.operator = Operator(options.auto_arm)
         self.fault: str | None = None
         self._piloted = not bundle.contract["provenance"].get("high_level")
-        if self._piloted and options.own_gait:
+        if self._piloted and options.address.own_gait:
             raise UserError(
                 "over --link go2-sport, without ROS 2, nothing would move the robot: "
                 "it needs a policy with a high level of its own, as rover-go2"
@@ -156,11 +151,11 @@ class DirectRun:
     def _make_loop(self, timeouts: Mapping[str, SensorTimeouts]) -> ControlLoop:
         bundle, options, link = self._bundle, self._options, self._link
         profiler = LatencyProfiler(bundle.control_dt_s, link.sensors)
-        response = options.response if options.own_gait else None
+        response = options.response if options.address.own_gait else None
         controller = controller_of(bundle, response, timeouts, profiler)
         controller.supervisor.motors_enabled = not options.dry_run
         stands, recorder = latent_within(bundle.legs.command, np.zeros(3)), options.recorder
-        timeout_s = velocity.VELOCITY_TIMEOUT_S if options.own_gait else DRIVER_TIMEOUT_S
+        timeout_s = velocity.VELOCITY_TIMEOUT_S if options.address.own_gait else DRIVER_TIMEOUT_S
         return ControlLoop(
             link,
             controller,
@@ -196,7 +191,9 @@ class DirectRun:
         self._link.acquire(self._stop)
         options = self._options
         if options.recorder is not None:
-            options.recorder.begin(self._bundle, options.response if options.own_gait else None)
+            options.recorder.begin(
+                self._bundle, options.response if options.address.own_gait else None
+            )
         freeze_collector()
         shorten_switch_interval()
         self._loop.start()

@@ -20,14 +20,16 @@ import time
 from collections import deque
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pixelgait.robot.bundle import CONTRACT, FILES, Bundle
 from pixelgait.robot.cli.provenance import git_state, version
 from pixelgait.robot.control.velocity import RESPONSE, Response
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import json_bytes, require_writable
-from pixelgait.robot.runtime.control_loop import ControlStep
+
+if TYPE_CHECKING:  # the command's help does not wait for the control loop
+    from pixelgait.robot.runtime.control_loop import ControlStep
 
 PIPE_BYTES = 1 << 20  # what the system keeps for the writer, if it may; about 2 s of steps
 MOST_WAITING = 1000  # steps beyond that, 10 s; further ones are lost

@@ -11,7 +11,7 @@ from pixelgait.robot.errors import UserError
 from pixelgait.robot.ros.common.topic_names import BODY, JOINT_STATES, ODOMETRY
 from pixelgait.robot.safety import velocity as safety
 from pixelgait.robot.spec import RobotSpec
-from pixelgait.robot.unitree.address import Go2, Go2Sport, parse_go2
+from pixelgait.robot.unitree.address import Go2, parse_go2
 
 MAX_DRIVER_TIMEOUT_S = 10.0  # assumption
 # Default controller by --link value, named as in ros2_control's examples.
@@ -30,6 +30,7 @@ class Topics:
     max_driver_timeout_s: ClassVar[float] = MAX_DRIVER_TIMEOUT_S
     stamp_source: ClassVar[str | None] = JOINT_STATES
     hardware: ClassVar[bool] = False  # the driver decides whether motors move
+    own_gait: ClassVar[bool] = False
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,7 @@ class Velocity:
     max_driver_timeout_s: ClassVar[float] = MAX_DRIVER_TIMEOUT_S
     stamp_source: ClassVar[str | None] = None
     hardware: ClassVar[bool] = False  # its own program decides whether it walks
+    own_gait: ClassVar[bool] = True
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,7 @@ class Ros2Control:
     max_driver_timeout_s: ClassVar[float] = MAX_DRIVER_TIMEOUT_S
     stamp_source: ClassVar[str | None] = None
     hardware: ClassVar[bool] = True  # a simulated robot looks the same
+    own_gait: ClassVar[bool] = False
 
 
 # Attributes of every address:
@@ -62,8 +65,8 @@ class Ros2Control:
 #   max_driver_timeout_s: upper limit of driver_timeout_s
 #   stamp_source: the sensor whose stamp its commands carry, or None
 #   hardware: whether commands may move real motors directly, so that --arm is needed
+#   own_gait: whether the robot walks by a gait of its own, and takes velocities
 Address = Topics | Velocity | Ros2Control | Go2
-OWN_GAIT = (Velocity, Go2Sport)  # of robots that walk by a gait of their own, and take velocities
 
 
 def parse_link(text: str) -> Address:

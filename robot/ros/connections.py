@@ -11,7 +11,7 @@ from typing import Any
 from pixelgait.robot.bundle import Bundle
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.estimation.leg_odometry import Motion
-from pixelgait.robot.ros.address import OWN_GAIT, Address, Ros2Control, Velocity
+from pixelgait.robot.ros.address import Address, Ros2Control, Velocity
 from pixelgait.robot.ros.commands.cmd_vel import VelocityCommands
 from pixelgait.robot.ros.commands.goal import GoalCommand
 from pixelgait.robot.ros.commands.services import OperatorServices
@@ -64,7 +64,7 @@ class Connections:
         options: NodeOptions,
     ) -> None:
         self._parameters = parameters
-        self._own_gait = isinstance(options.address, OWN_GAIT)
+        self._own_gait = options.address.own_gait
         if parameters.maps and self._own_gait:
             raise UserError("--map needs the robot's joints: not over --link velocity or go2-sport")
         dry_run, self._operator = options.dry_run, services.operator
@@ -161,7 +161,7 @@ class Connections:
 
     def _shadow(self, address: Address, node: Any, bundle: Bundle) -> Shadow:
         """The topic of a dry run's commands."""
-        if isinstance(address, OWN_GAIT):
+        if address.own_gait:
             return VelocityTopic(node, self._parameters.stamped, ros2.SHADOW_VELOCITY)
         return CommandTopic(node, bundle.spec, ros2.SHADOW_COMMAND)
 

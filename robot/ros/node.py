@@ -14,7 +14,7 @@ from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackRet
 from pixelgait.robot.bundle import Bundle, controller_of, load_bundle
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import write_atomic
-from pixelgait.robot.ros.address import OWN_GAIT, Velocity
+from pixelgait.robot.ros.address import Velocity
 from pixelgait.robot.ros.commands.goal import GoalReport
 from pixelgait.robot.ros.commands.services import OperatorServices
 from pixelgait.robot.ros.common import ros2
@@ -191,7 +191,7 @@ class ControllerNode(LifecycleNode):
             # Only now: a robot that another node walks would be damped by a second publisher.
             self.connections.link.acquire(self._stop)
             self.loop = loop = self._make_loop()
-            if not isinstance(self.options.address, OWN_GAIT):
+            if not self.options.address.own_gait:
                 self.connections.motion = lambda: loop.operation.motion
             freeze_collector()
             shorten_switch_interval()
@@ -228,7 +228,7 @@ class ControllerNode(LifecycleNode):
         if self.options.measure is not None:
             walks = partial(self._is, RobotState.WALKING)
             self.trial = ResponseTrial(link.driver.angles, walks)
-        own_gait = isinstance(self.options.address, OWN_GAIT)
+        own_gait = self.options.address.own_gait
         response = self.options.response if own_gait else None
         timeouts = self.parameters.sensor_timeouts
         controller = controller_of(self.bundle, response, timeouts, profiler)

@@ -20,7 +20,7 @@ from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import read_json
 from pixelgait.robot.interface import DRIVER_TIMEOUT_S
 from pixelgait.robot.recording.recorder import Recorder
-from pixelgait.robot.ros.address import OWN_GAIT, Address, Topics
+from pixelgait.robot.ros.address import Address, Topics
 from pixelgait.robot.ros.common.distributions import after_parameters_are_set
 from pixelgait.robot.ros.common.topic_names import CAMERA_TOPICS, STOP_SERVICE
 from pixelgait.robot.runtime.camera import with_cameras
@@ -142,7 +142,7 @@ class Parameters:
                 ):
                     what = f"{follows} when {topic} sends nothing new for so long [s]."
                     self._declare(timeout_name(level, topic), seconds, what)
-            own_gait = isinstance(self._address, OWN_GAIT)
+            own_gait = self._address.own_gait
             driver = "The robot's driver damps by itself when no command arrives for so long [s]."
             limits = (SHORTEST_S, self._address.max_driver_timeout_s)
             timeout_s = VELOCITY_TIMEOUT_S if own_gait else DRIVER_TIMEOUT_S

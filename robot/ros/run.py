@@ -22,7 +22,7 @@ from pixelgait.robot.direct.orders import PORT, Port
 from pixelgait.robot.errors import UserError, run_command
 from pixelgait.robot.files import require_writable
 from pixelgait.robot.recording.recorder import Recorder, require_recordable
-from pixelgait.robot.ros.address import OWN_GAIT, parse_link
+from pixelgait.robot.ros.address import parse_link
 from pixelgait.robot.runtime.realtime import Terminal, lock_memory, pin, request_priority
 from pixelgait.robot.runtime.response_trial import MEASURED
 from pixelgait.robot.unitree.address import Go2
@@ -119,7 +119,7 @@ def run(config: RunConfig) -> None:
         config = replace(config, dry_run=True)
         warnings.append("dry run: a real robot is commanded only with --arm")
     for option in ("response", "measure"):
-        if getattr(config, option) and not isinstance(parse_link(config.link), OWN_GAIT):
+        if getattr(config, option) and not parse_link(config.link).own_gait:
             raise UserError(f"--{option} is for a robot with its own gait, as over --link velocity")
     if config.measure is not None:
         require_writable(config.measure, "measure")

@@ -304,7 +304,7 @@ class Operation:
         reading = inputs.reading
         self.motion = motion = self._legs.update(reading, self._command)
         self._other_odometry = self._other_odometry or reading.odometry is not None
-        if self._other_odometry or not self.needs_goal:
+        if not self.by_legs:
             return inputs
         known = motion.problem not in UNKNOWN
         pose = np.array((motion.x, motion.y, motion.heading)) if known else NOWHERE

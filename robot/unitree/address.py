@@ -32,6 +32,7 @@ class Go2:
     robot: ClassVar[RobotSpec | None] = GO2
     max_driver_timeout_s: ClassVar[float] = HOLD_S
     stamp_source: ClassVar[str | None] = None  # LowCmd has no stamp
+    own_gait: ClassVar[bool] = False
 
     @property
     def hardware(self) -> bool:
@@ -51,6 +52,7 @@ class Go2Sport(Go2):
     sensors: ClassVar[Mapping[str, str]] = {SPORT_SENSOR: ODOMETRY, SENSOR: ODOMETRY}
     robot: ClassVar[RobotSpec | None] = None  # whatever the high level was made for
     max_driver_timeout_s: ClassVar[float] = 1.0  # a move is followed for so long
+    own_gait: ClassVar[bool] = True
 
 
 def parse_go2(text: str, interface: str, domain: str = "", sport: bool = False) -> Go2:

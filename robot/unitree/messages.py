@@ -44,7 +44,7 @@ class Message:
         parts = [(name, _dtype(kind), *((n,) if n > 1 else ())) for name, kind, n in self.fields]
         return np.dtype(parts, align=True)
 
-    @property
+    @cached_property
     def texts(self) -> tuple[str, ...]:
         """Names of the fields that are strings."""
         return tuple(name for name, kind, _ in self.fields if kind == TEXT)

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pixelgait.robot.control.controller import Decision
+from pixelgait.robot.control.controller import velocity as velocity_of
 from pixelgait.robot.control.low_level import features
 from pixelgait.robot.interface import CONTROL_DT_S
 from pixelgait.robot.rotation import heading
@@ -21,7 +22,7 @@ from pixelgait.sim.batched.controller import BatchController, BatchLowLevel, imu
 from pixelgait.sim.batched.mujoco_batch import BatchReading, MuJoCoBatch
 from pixelgait.sim.body.interface import JointLoads
 from pixelgait.sim.tasks.episode import SAMPLE_STEPS, Contacts, Episode
-from pixelgait.sim.tasks.follow import Climb, Follow, velocity_of
+from pixelgait.sim.tasks.follow import Climb, Follow
 from pixelgait.sim.tasks.judging import ADVANCE_M
 from pixelgait.sim.tasks.navigate import AHEAD, Forward
 from pixelgait.sim.tasks.task import (
@@ -64,7 +65,6 @@ class FollowBatch:
         self.latents = np.zeros((len(seeds), len(task.latent)))
         self._wanted = np.zeros((3, len(seeds)))  # forward, left [m/s], yaw rates [rad/s]
         self._rngs = [Stream.TASK.rng(seed) for seed in seeds]
-        self._passed = np.zeros(len(seeds), dtype=bool)
 
     def command(self) -> Decision:
         """The next commands (n, 2) or (n, 4)."""
@@ -114,19 +114,11 @@ class FollowBatch:
         rewards = self.reward.per_second(off, posture, _exp) * CONTROL_DT_S - self._strain(
             body.loads()
         )
-        return rewards, fallen(body, ground) | self._arrived(body)
-
-    def _arrived(self, body: MuJoCoBatch) -> Robots:
-        """Which robots (n,) are at the scene's goal, if the task has one; see `Climb`."""
-        if not isinstance(self.task, Climb):
-            return np.zeros(body.robots, dtype=bool)
-        progress = [body.scene.progress_m(x, y) for x, y, _ in body.positions.tolist()]
-        self._passed = self._passed | (np.array(progress) >= body.scene.goal_m)
-        return self._passed
+        return rewards, fallen(body, ground)
 
     def succeeded(self, robot: int) -> bool | None:
-        """Whether a robot has reached the goal; None: there is none."""
-        return bool(self._passed[robot]) if isinstance(self.task, Climb) else None
+        """None: there is no goal."""
+        return None
 
     def _push(self, body: MuJoCoBatch) -> None:
         """Push the robots whose push is due."""
@@ -151,9 +143,29 @@ class FollowBatch:
 
     def metrics(self, robot: int) -> dict[str, float]:
         """See `Follow.metrics`."""
-        if isinstance(self.task, Climb):
-            return {}
         return self.task.mean_errors(self._errors[:, robot], int(self._judged[robot]))
+
+
+class ClimbBatch(FollowBatch):
+    """`Climb` for n robots."""
+
+    def reset(self, body: MuJoCoBatch) -> None:
+        super().reset(body)
+        self._passed = np.zeros(body.robots, dtype=bool)
+
+    def step(self, body: MuJoCoBatch) -> tuple[Array, Robots]:
+        rewards, fell = super().step(body)
+        progress = [body.scene.progress_m(x, y) for x, y, _ in body.positions.tolist()]
+        self._passed |= np.array(progress) >= body.scene.goal_m
+        return rewards, fell | self._passed
+
+    def succeeded(self, robot: int) -> bool | None:
+        """Whether a robot has reached the goal."""
+        return bool(self._passed[robot])
+
+    def metrics(self, robot: int) -> dict[str, float]:
+        """See `Climb.metrics`."""
+        return {}
 
 
 class ForwardBatch:
@@ -193,7 +205,7 @@ class ForwardBatch:
 def batch_of(task: Task, seeds: Sequence[int]) -> BatchTask:
     """The batched form of a task, with an episode for each seed."""
     if isinstance(task, Follow):
-        return FollowBatch(seeds, task)
+        return (ClimbBatch if isinstance(task, Climb) else FollowBatch)(seeds, task)
     assert isinstance(task, Forward)
     return ForwardBatch(seeds, task.steps, task.stall_steps)
 
@@ -282,13 +294,15 @@ class BatchLog:
         if decision and controller.decisions > len(self._decisions):
             duration = np.full((self.body.robots, 1), decision.duration_steps)
             self._decisions.append(np.hstack((decision.latent, duration)))
-        limited = controller.limited_steps / self._steps
-        for robot in np.flatnonzero(over & self.body.staying).tolist():
-            self.episodes[robot] = self._episode(robot, float(limited[robot]))
+        if not (ended := np.flatnonzero(over & self.body.staying).tolist()):
+            return
+        limited = (controller.limited_steps / self._steps).tolist()
+        fell = fallen(self.body, self.body.ground()).tolist()
+        for robot in ended:
+            self.episodes[robot] = self._episode(robot, fell[robot], limited[robot])
 
-    def _episode(self, robot: int, limited_share: float) -> Episode:
+    def _episode(self, robot: int, fell: bool, limited_share: float) -> Episode:
         end = self.body.positions[robot]
-        fell = bool(fallen(self.body, self.body.ground())[robot])
         succeeded = self.task.succeeded(robot)
         path = [*(places[robot] for places in self._path), end[:2]]
         return Episode(

@@ -257,7 +257,7 @@ class AutomaticExposure:
 
 
 def apply_stereo(
-    depth: Array,
+    depth: NDArray[Any],
     sample: Sample,
     focal_pixels: float,
     rng: np.random.Generator,

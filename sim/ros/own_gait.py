@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from pixelgait.robot.bundle.bundle import LOW_LEVELS, load_bundle
-from pixelgait.robot.control.controller import MAX_SPEED_M_PER_S, MAX_YAW_RATE_RAD_PER_S
+from pixelgait.robot.control.controller import latent_of
+from pixelgait.robot.control.low_level import LATENT_SIZE
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.interface import JointCommand, Reading
 from pixelgait.robot.spec import Array, RobotSpec
@@ -33,8 +34,7 @@ class OwnGait:
     def command(self, velocity: Array, reading: Reading) -> JointCommand:
         """The command of a physics step for a velocity (3,) x, y [m/s], yaw rate [rad/s]."""
         if self._steps % SUBSTEPS == 0:
-            ahead, turn = velocity[0] / MAX_SPEED_M_PER_S, velocity[2] / MAX_YAW_RATE_RAD_PER_S
-            latent = np.clip((2.0 * ahead - 1.0, turn), LEAST_LATENT, MOST_LATENT)
+            latent = np.clip(latent_of(velocity)[:LATENT_SIZE], LEAST_LATENT, MOST_LATENT)
             self._command = self._controller.follow(latent, reading).command
         self._steps += 1
         return self._command

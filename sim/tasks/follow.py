@@ -13,16 +13,11 @@ from pixelgait.robot.cli.options import Range
 from pixelgait.robot.control.controller import (
     STAND,
     Decision,
-    commanded,
     latent_for,
+    latent_of,
 )
-from pixelgait.robot.control.low_level import (
-    COMMAND,
-    LATENT_SIZE,
-    OMNI,
-    omni_latent,
-    velocity_command,
-)
+from pixelgait.robot.control.controller import velocity as velocity_of
+from pixelgait.robot.control.low_level import COMMAND, LATENT_SIZE, OMNI
 from pixelgait.robot.interface import CONTROL_DT_S
 from pixelgait.robot.spec import Array, RobotSpec
 from pixelgait.sim.body.interface import JointLoads, RobotBase
@@ -118,7 +113,7 @@ class Follow:
     def __init__(self, steps: int, reward: FollowReward | None = None, omni: bool = False) -> None:
         self.steps, self.reward, self.omni = steps, reward or FollowReward(), omni
         self.latent_size = OMNI.command if omni else LATENT_SIZE
-        self.latent = self._stand = omni_latent(np.zeros(OMNI.command)) if omni else STAND
+        self.latent = self._stand = latent_of(np.zeros(OMNI.command)) if omni else STAND
         self._step = self._since = 0
 
     def command(self, *_: object) -> Decision:
@@ -143,7 +138,7 @@ class Follow:
         self._pose = pose
         self._velocity += self.SMOOTHING * (velocity - self._velocity)
         forward, left, turn = self._velocity.tolist()
-        wanted = velocity_of(self.latent)
+        wanted = velocity_of(self.latent).tolist()
         error = forward - wanted[0], left - wanted[1], turn - wanted[2]
         if self.settled(self._step - self._since):
             self._errors += abs(error[0]), abs(error[2]), abs(error[1])
@@ -224,7 +219,7 @@ class Climb(Follow):
     def drawn(self, rng: np.random.Generator) -> Array:
         speed = rng.uniform(*self.SPEEDS_M_PER_S)
         if self.omni:
-            return omni_latent(np.array((speed, 0.0, 0.0, self.climb)))
+            return latent_of(np.array((speed, 0.0, 0.0, self.climb)))
         return latent_for(speed, 0.0)
 
     def arrived(self, scene: Scene, x: float, y: float) -> bool:
@@ -237,15 +232,6 @@ class Climb(Follow):
     def metrics(self, fell: bool) -> dict[str, float]:
         """None: the errors are those of every obstacle."""
         return {}
-
-
-def velocity_of(latent: Array) -> tuple[float, float, float]:
-    """Forward, left [m/s] and yaw rate [rad/s] of a latent command (2,) or (4,)."""
-    if len(latent) == LATENT_SIZE:
-        speed, yaw_rate = commanded(latent)
-        return speed, 0.0, yaw_rate
-    forward, left, yaw_rate, _ = velocity_command(latent).tolist()
-    return forward, left, yaw_rate
 
 
 def drawn_command(rng: np.random.Generator) -> Array:
@@ -286,4 +272,4 @@ def drawn_velocity(rng: np.random.Generator) -> Array:
         command[0] = command[2] = 0.0
     elif which < 0.7:
         command[:3] *= 0.1
-    return omni_latent(command)
+    return latent_of(command)

@@ -61,4 +61,4 @@ class SimulatedMap:
     def depth(self) -> NDArray[np.float32]:
         """Depth (H, W) [m] of this instant, as the camera measures it."""
         depth, focal = self._body.render_depth(), self._body.camera.focal_pixels
-        return apply_stereo(depth.astype(np.float64), self._sample, focal, self._rng)
+        return apply_stereo(depth, self._sample, focal, self._rng)

@@ -8,8 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from pixelgait.robot.control.controller import Controller, latent_for
-from pixelgait.robot.control.low_level import omni_latent
+from pixelgait.robot.control.controller import Controller, latent_for, latent_of
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.interface import CONTROL_DT_S, JointCommand
 from pixelgait.robot.spec import Array
@@ -70,7 +69,7 @@ def walk(
     """
     command = latent_for(speed, yaw_rate)
     if omni:
-        command = omni_latent(np.array((speed, left, yaw_rate, 0.0)))
+        command = latent_of(np.array((speed, left, yaw_rate, 0.0)))
     reading = body.reset(0)
     start = planar_pose(body)
     controller.reset()

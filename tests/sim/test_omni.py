@@ -16,7 +16,7 @@ from pixelgait.policies.training.plan import Plan
 from pixelgait.policies.training.rollouts import Job, RolloutWorker
 from pixelgait.robot.bundle import load_bundle
 from pixelgait.robot.control import gait
-from pixelgait.robot.control.controller import latent_for
+from pixelgait.robot.control.controller import latent_for, latent_of
 from pixelgait.robot.control.low_level import (
     COMMAND,
     LOW_LEVEL_WEIGHTS,
@@ -25,7 +25,6 @@ from pixelgait.robot.control.low_level import (
     act,
     carried_size,
     features,
-    omni_latent,
     velocity_command,
 )
 from pixelgait.robot.errors import UserError
@@ -82,7 +81,7 @@ def test_a_command_of_5_cm_a_second_steps_fully_and_none_stands() -> None:
 
 def test_a_velocity_command_and_its_latent_are_each_others_inverse() -> None:
     command = np.array([high for _, _, high in COMMAND])
-    np.testing.assert_allclose(velocity_command(omni_latent(command)), command, atol=1e-12)
+    np.testing.assert_allclose(velocity_command(latent_of(command)), command, atol=1e-12)
 
 
 def test_the_mirrored_robot_acts_as_the_mirror_image() -> None:
@@ -149,7 +148,7 @@ def test_the_shipped_graph_takes_the_command_and_climb_of_a_latent() -> None:
     angles = bundle.spec.default_pose_rad + 0.1 * rng.normal(size=12)
     reading = Reading(0.0, angles, np.zeros(12), upright, rng.normal(size=3), no_image)
     for command in ((0.5, -0.3, 0.2, 1.0), (-0.4, 0.0, 1.3, 0.0)):  # 1.3: with a heading hold
-        latent, carried = omni_latent(np.array(command)), np.ones(carried_size(bundle.spec))
+        latent, carried = latent_of(np.array(command)), np.ones(carried_size(bundle.spec))
         expected, given = (low(latent, reading, carried) for low in (legs, bundle.low_level))
         np.testing.assert_allclose(given[0], expected[0], atol=1e-5)
         np.testing.assert_allclose(given[1], expected[1], atol=1e-5)
