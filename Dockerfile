@@ -12,7 +12,7 @@ RUN apt-get update -q \
 COPY . /src
 # The virtual environment sees the distribution's rclpy, whose messages are built for its numpy.
 RUN python3 -m venv --system-site-packages /opt/pixelgait \
-    && /opt/pixelgait/bin/pip install --no-cache-dir '/src[record]' 'numpy<2' \
+    && /opt/pixelgait/bin/pip install --no-cache-dir '/src[robot,record]' 'numpy<2' \
     && rm -rf /src
 ENV PATH=/opt/pixelgait/bin:$PATH
 CMD ["pixelgait-run", "--help"]

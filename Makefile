@@ -16,7 +16,8 @@ TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 # But for what the tests build tf2_msgs with, of which there is no wheel: 8 MB.
 HEADERS := builtin_interfaces fastcdr geometry_msgs rcutils rmw rosidl_* service_msgs std_msgs
 SITE := .venv/lib/python*/site-packages
-PYTEST := $(BIN)/python -m pytest --numprocesses 2
+# Three processes for two cores: many tests wait, for another process or for the time of a robot.
+PYTEST := $(BIN)/python -m pytest --numprocesses 3
 # The ROS tests run in any case: a failure elsewhere must not hide one of theirs.
 BOTH = failed=; $(PYTEST) $(1) $(2) --ignore tests/ros || failed=1; $(PYTEST) $(1) tests/ros || failed=1; test -z "$$failed"
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --no-compile
@@ -24,7 +25,7 @@ PIP := $(BIN)/pip install --quiet --disable-pip-version-check --no-compile
 INSTALLING = $(eval BEGAN := $(shell date +%s))
 CAME_TO = echo "$$(du -sh .venv | cut -f1) on disk in .venv, installed in $$(($$(date +%s) - $(BEGAN))) s"
 
-.PHONY: demo test slow long lint docs faults endurance recordings signals cluster view colcon kilted aarch64 benchmark speed results navigation odometry learning fits gallery order encoders performer features gait-study walk-card walk-gif contact-sheet clean
+.PHONY: demo test slow long lint docs faults endurance recordings signals cluster view colcon kilted aarch64 benchmark speed results navigation odometry learning fits gallery order alarms encoders performer features map gait-study walk-card walk-gif contact-sheet clean
 
 ROBOT ?= a1
 demo: $(DEMO_INSTALLED)  ## train, export, walk under ROS 2, report: runs/demo; ROBOT=go2, ...
@@ -105,7 +106,7 @@ aarch64:  ## the runtime on an emulated aarch64, from nothing: bundles, replays,
 	tests/aarch64/install.sh $(ARM)
 	$(ARM)/pixelgait-profile rover --seconds 5 --no-realtime
 	$(ARM)/python -m tests.aarch64.control_loop
-	$(ARM)/python -m pytest -p no:cacheprovider -p tests.aarch64.no_multicast \
+	$(ARM)/python -m pytest -p no:cacheprovider -p tests.aarch64.emulation \
 		-k 'not spoil_the_clock and not found_before_it_writes and not publisher_of_states' $(ON_ARM)
 
 benchmark: $(INSTALLED)  ## rollout speed against bare physics
@@ -136,6 +137,9 @@ gallery: $(INSTALLED)  ## docs/unseen-appearance.png, docs/failures.png: walks u
 order: $(INSTALLED)  ## docs/studies.md: policies that do not know the order of their inputs, shuffled; after make learning: 1 h
 	$(BIN)/python -m docs.figures.input_order.order
 
+alarms: $(INSTALLED)  ## docs/robot/safety.md: false alarms in walks of every shipped policy: 4 h
+	$(BIN)/python -m docs.figures.results.alarms $(ON_CLUSTER)
+
 encoders: $(INSTALLED)  ## latencies of all encoders: docs/encoders.md and .png: idle machine, 8 min
 	$(BIN)/pixelgait-encoders --page docs/encoders.md
 	cp runs/encoders/encoders.png docs/encoders.png
@@ -145,6 +149,9 @@ performer: $(INSTALLED)  ## docs/encoders.md: IAP's time by size of patch beside
 
 features: $(INSTALLED)  ## docs/encoders.md: IAP's time and error by number of random features: idle machine, 1 min
 	$(BIN)/python -m docs.figures.studies.features
+
+map: $(INSTALLED)  ## docs/robot/map.md: the local map against simulated truth: 21 walks of a minute each
+	$(BIN)/python -m docs.figures.studies.local_map
 
 gait-study: $(INSTALLED)  ## open-loop sweeps of the gait generator: docs/gait_study.png
 	$(BIN)/python -m docs.figures.results.gait_study

@@ -3,6 +3,7 @@
 python examples/operate.py emergency_stop                    # or arm, stand_up, walk, lie_down, ...
 python examples/operate.py goal 3.35 0.35                    # [m], in the frame of odom
 python examples/operate.py cmd_vel 0.4 0.3 --seconds 10      # [m/s], [rad/s, left positive]
+python examples/operate.py cmd_vel -0.2 0 --left 0.3         # [m/s], of a walker that can
 """
 
 from __future__ import annotations
@@ -57,11 +58,11 @@ def send_goal(node: Any, x_m: float, y_m: float) -> int:
     return 0
 
 
-def send_velocity(node: Any, speed: float, yaw_rate: float, seconds: float) -> int:
+def send_velocity(node: Any, speed: float, left: float, yaw_rate: float, seconds: float) -> int:
     """Publish a velocity command at 10 Hz, then zero. Returns the exit code."""
     publisher = node.create_publisher(Twist, "cmd_vel", 1)
     command = Twist()
-    command.linear.x, command.angular.z = speed, yaw_rate
+    command.linear.x, command.linear.y, command.angular.z = speed, left, yaw_rate
     end_s = time.monotonic() + seconds
     while time.monotonic() < end_s:
         publisher.publish(command)
@@ -83,6 +84,7 @@ def main() -> None:
     velocity = commands.add_parser("cmd_vel")
     velocity.add_argument("speed", type=float)
     velocity.add_argument("yaw_rate", type=float)
+    velocity.add_argument("--left", type=float, default=0.0)
     velocity.add_argument("--seconds", type=float, default=5.0)
     given = parser.parse_args()
     rclpy.init()
@@ -91,7 +93,7 @@ def main() -> None:
         if given.command == "goal":
             code = send_goal(node, given.x, given.y)
         elif given.command == "cmd_vel":
-            code = send_velocity(node, given.speed, given.yaw_rate, given.seconds)
+            code = send_velocity(node, given.speed, given.left, given.yaw_rate, given.seconds)
         else:
             code = call(node, given.command)
     except KeyboardInterrupt:

@@ -34,7 +34,17 @@ from pixelgait.robot.control.observation import camera_contract
 from pixelgait.robot.estimation.kinematics import posed
 from pixelgait.robot.files import json_bytes, read_json, write_atomic
 from pixelgait.robot.safety.supervisor import sensor_timeouts_contract
-from pixelgait.robot.spec import AXES, ROBOTS, Legs, RobotSpec, robot_numbers, spec_contract
+from pixelgait.robot.spec import (
+    AXES,
+    ROBOTS,
+    TRAINED_HEIGHT,
+    TRAINED_PITCH,
+    Legs,
+    RobotSpec,
+    robot_numbers,
+    spec_contract,
+)
+from pixelgait.sim.body.camera import Sampling
 from pixelgait.sim.body.interface import PHYSICS_DT_S
 from pixelgait.sim.body.randomisation import Sample
 
@@ -113,6 +123,9 @@ def make_contract(
             **camera_contract((height, width, channels)),
             "trained_latency_s": _trained(high_level, "camera_latency_s"),
             "trained_period_s": _trained(high_level, "camera_period_s"),
+            TRAINED_HEIGHT: _trained(high_level, "eye_height_m"),
+            "sampling": trained_sampling(high_level),
+            TRAINED_PITCH: _trained(high_level, "eye_pitch_rad"),
         },
         "legs": legs_contract(legs, standing.stand_height_m),
         "low_level": {
@@ -136,10 +149,17 @@ def make_contract(
     return contract
 
 
+def trained_sampling(high_level: Mapping[str, Any] | None) -> Sampling:
+    """How the depth of a high level's training was sampled."""
+    sampling: Sampling = (high_level or {}).get("config", {}).get("sampling", "centre")
+    return sampling
+
+
 def _trained(level: Mapping[str, Any] | None, name: str) -> list[float] | None:
-    """Range of a delay or period in the training of a level; None: untrained, or unknown."""
+    """Range of a random number in the training of a level; None: untrained, or unknown."""
     if level is None or "config" not in level:
         return None
     ranges = level["config"].get("randomisation") or {}
     ideal = getattr(Sample(), name)
-    return list(ranges.get(name, (ideal, ideal)))
+    ends = ranges.get(name) or (ideal, ideal)
+    return None if ends[0] is None else list(ends)

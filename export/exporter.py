@@ -11,7 +11,13 @@ import onnx
 import torch
 
 from pixelgait.export import parity
-from pixelgait.export.bundle_files import add_metadata, make_contract, write_figures, write_files
+from pixelgait.export.bundle_files import (
+    add_metadata,
+    make_contract,
+    trained_sampling,
+    write_figures,
+    write_files,
+)
 from pixelgait.export.onnx_graphs import HighLevelGraph, high_level_graph, low_level_graph
 from pixelgait.export.options import ExportConfig, check
 from pixelgait.policies.high_level import Decider, HighLevelNetwork, StraightAhead
@@ -98,7 +104,9 @@ def write_bundle(
     """
     modules = {HIGH_LEVEL: HighLevelGraph(high_level), LOW_LEVEL: low_level}
     graphs = {HIGH_LEVEL: high_level_graph(high_level), LOW_LEVEL: low_level_graph(low_level)}
-    observations = parity.record(high_level, low_level, seed)
+    observations = parity.record(
+        high_level, low_level, seed, trained_sampling(provenance.get("high_level"))
+    )
     described = low_level.contract
     legs = gait_legs(low_level.spec, str(described["kind"]))
     rows, golden = [], {}

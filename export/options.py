@@ -41,8 +41,8 @@ class ExportConfig(MountOptions):
     config: tuple[Path, ...] = ()
     """Files that describe the walker: deploy.yaml (unitree_rl_lab, unitree_rl_mjlab); base.yaml and
     config.yaml (rl_sar); YAML as legged_gym's. ONNX files of mjlab need none."""
-    robot: str = "go2"
-    """Robot of the walker: a name, or a robot file (.yaml)."""
+    robot: str | None = None
+    """Robot of the walker: a name, or a robot file (.yaml); by default go2."""
     rate: Annotated[float | None, Range(SLOWEST_HZ, FASTEST_HZ)] = None
     """Actions of the walker a second, if its files do not say."""
     joint_order: str | None = None
@@ -93,7 +93,7 @@ class ExportConfig(MountOptions):
         return Told(self.rate, self.joint_order, command, scales)
 
 
-WALKERS = ("config", "rate", "joint_order", "speeds", "scale")  # options of a walker alone
+WALKERS = ("config", "robot", "rate", "joint_order", "speeds", "scale")  # options of a walker alone
 OF_LOW_LEVEL = ("low_level", "encoder", "seed")  # those that a walker has no use for
 
 

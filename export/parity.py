@@ -20,7 +20,7 @@ from pixelgait.robot.errors import UserError
 from pixelgait.robot.interface import Reading
 from pixelgait.robot.safety.supervisor import Supervisor
 from pixelgait.robot.spec import Array
-from pixelgait.sim.body.camera import camera_for
+from pixelgait.sim.body.camera import Sampling, camera_for
 from pixelgait.sim.engines.pybullet_body import PyBulletBody
 from pixelgait.sim.scenes.courses.obstacle_course import ObstacleCourse
 from pixelgait.sim.tasks.episode import run_episode
@@ -50,7 +50,9 @@ class Observations:
     low_level: list[dict[str, NDArray[Any]]] = field(default_factory=list)
 
 
-def record(high_level: Decider, low_level: LowLevelGraph, seed: int) -> Observations:
+def record(
+    high_level: Decider, low_level: LowLevelGraph, seed: int, sampling: Sampling = "centre"
+) -> Observations:
     """Run the policy on a medium obstacle course and record the inputs of its levels.
 
     A policy with a goal has it at the course's end.
@@ -73,7 +75,7 @@ def record(high_level: Decider, low_level: LowLevelGraph, seed: int) -> Observat
         observations.low_level.append(low_level.inputs(latent, reading, carried))
         return low_level.step(latent, reading, carried)
 
-    camera = camera_for(low_level.spec.camera, high_level.image_shape)
+    camera = camera_for(low_level.spec.camera, high_level.image_shape, sampling)
     course = ObstacleCourse(0.5)
     if high_level.sees_goal:
         course.goal_position = np.array((course.goal_m, 0.0))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pixelgait.export.markdown_sections import table_head, table_line
 from pixelgait.export.walkers.options import ranges
 from pixelgait.export.walkers.trial import (
@@ -10,6 +12,7 @@ from pixelgait.export.walkers.trial import (
     PUSHES,
     RANDOMISED,
     Answer,
+    Climb,
     Trial,
 )
 from pixelgait.export.walkers.walker import Walker
@@ -41,7 +44,7 @@ def card(name: str, robot: str, source: str, walker: Walker, trial: Trial) -> st
         "",
         *summary(trial),
     ]
-    for engine in dict.fromkeys(answer.engine for answer in trial.answers):
+    for engine in _engines(trial.answers):
         lines += ["", f"In {engine}, one walk a command, the heading held:", ""]
         lines += table_head(OF_ANSWERS)
         lines += [_row(each) for each in trial.answers if each.engine == engine]
@@ -76,9 +79,10 @@ def summary(trial: Trial) -> list[str]:
         f"* Falls: {'; '.join(falls) or 'none'}.",
         f"* Obeyed by less than {100 * LEAST_ANSWER:.0f} %: {', '.join(cannot) or 'nothing'}.",
         f"* Pushes of {PUSH_M_PER_S} m/s survived: {pushes}.",
-        "* Climbed in mujoco: "
-        + ", ".join(f"{c.obstacle} {c.passed} of {c.of}" for c in trial.climbs)
-        + ".",
+        *(
+            f"* Climbed in {engine}: {_climbed(trial, engine)}."
+            for engine in _engines(trial.climbs)
+        ),
         f"* Falls of randomised robots (masses, friction, motors, delays of 0 to 40 ms, noise): "
         f"{trial.randomised_falls} of {RANDOMISED}.",
         f"* Steps whose targets the supervisor limited: {100 * min(limited):.0f} to "
@@ -95,6 +99,15 @@ def summary(trial: Trial) -> list[str]:
     if not trial.turns_on_the_spot:
         lines.append(f"* It does not turn on the spot: {_turning(trial)}.")
     return lines
+
+
+def _engines(results: Sequence[Answer] | Sequence[Climb]) -> list[str]:
+    return list(dict.fromkeys(each.engine for each in results))
+
+
+def _climbed(trial: Trial, engine: str) -> str:
+    climbs = [each for each in trial.climbs if each.engine == engine]
+    return ", ".join(f"{each.obstacle} {each.passed} of {each.of}" for each in climbs)
 
 
 def _turning(trial: Trial) -> str:

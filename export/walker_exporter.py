@@ -34,7 +34,7 @@ from pixelgait.robot.bundle import (
 from pixelgait.robot.bundle.low_level_graph import CARRIED, TARGETS
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import file_sha256, json_bytes, read_json, write_atomic
-from pixelgait.robot.spec import A1, ROBOTS, Array, Legs, RobotSpec, find_robot, mounted
+from pixelgait.robot.spec import A1, GO2, ROBOTS, Array, Legs, RobotSpec, find_robot, mounted
 
 # Largest difference from the reference: sums of float32 over a few hundred inputs a layer.
 TOLERANCE_RAD = 1e-4
@@ -58,7 +58,7 @@ def export_walker(config: ExportConfig) -> float:
         UserError: if a file cannot be used, the graph differs from the description, or it falls.
     """
     assert config.walker is not None
-    robot = find_robot(config.robot)
+    robot = find_robot(config.robot or GO2.name)
     known = robot.name if robot.name in ROBOTS else A1.name  # all of them walk straight ahead
     above = load_bundle(config.high_level or shipped_low_level(known))
     usual = above.spec.camera if above.spec.name == robot.name else robot.camera
@@ -80,6 +80,7 @@ def export_walker(config: ExportConfig) -> float:
         {"low_level": source, "high_level": high_level},
     )
     legs = _legs(walker, spec)
+    print("a trial in both simulators: a minute of a core", flush=True)
     with tempfile.TemporaryDirectory() as folder:
         for name, data in _files(config, parts, legs, Trial(), _still(parts)).items():
             (Path(folder) / name).write_bytes(data)
@@ -127,9 +128,16 @@ def _described(walker: Walker, trial: Trial) -> dict[str, Any]:
         ],
         "action_scale": walker.action_scale.tolist(),
         "action_offset": walker.action_offset.tolist(),
+        "action_clip": _limits(walker.action_clip),
+        "target_clip_rad": _limits(walker.target_clip),
         "joint_names": list(walker.joint_names),
         "trial": trial.contract(),
     }
+
+
+def _limits(clip: tuple[Array, Array] | None) -> list[list[float]] | None:
+    """Least and most (12,), null if there are none."""
+    return None if clip is None else [each.tolist() for each in clip]
 
 
 def _files(

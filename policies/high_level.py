@@ -20,9 +20,12 @@ from pixelgait.robot.spec import Array
 
 HIDDEN = 10  # tanh units (IAP paper, section 5.3)
 MIRRORED = (1.0, 1.0, -1.0)  # duration, speed and yaw rate of a mirrored decision
-MIRRORED_GOAL = (1.0, -1.0)  # distance and bearing
+MIRRORED_GOAL = (1.0, -1.0, 1.0)  # distance, bearing, approach
 GOAL_FEATURES, AHEAD_FEATURES = 4, 2
 FAR_M = 10.0  # distances are clipped to it
+APPROACH_M = 0.12  # the approach between two decisions at full speed: 0.6 m/s for 0.2 s
+UNKNOWN_M = 1e3  # distance of no goal; infinity has no differences
+LAST_DISTANCE = 2  # entries of the state: the distance [m], and whether there is one
 
 
 class Decider(nn.Module):
@@ -86,6 +89,7 @@ class Architecture:
     goal: bool = False
     memory: str = ""  # as in gru:32, lstm:16; empty: none
     ahead: bool = False
+    approach: bool = False
 
 
 class HighLevelNetwork(Decider):
@@ -93,7 +97,9 @@ class HighLevelNetwork(Decider):
 
     The first output sets the duration, the other two are the latent command. A goal adds four
     features, `ahead` the two of its bearing. A memory is a recurrent cell between features and
-    head, see `cells_of`.
+    head, see `cells_of`. `approach` adds to the goal how much nearer it came since the last
+    decision: a robot that pushes against what its camera does not see is told by nothing else. The
+    last distance is part of the state.
 
     With `mirror` the network is averaged over the world and its mirror image: mirroring image, goal
     and state negates the steering and keeps speed and duration, bit for bit. The number of weights
@@ -114,6 +120,7 @@ class HighLevelNetwork(Decider):
         goal: bool = False,
         memory: str = "",
         ahead: bool = False,
+        approach: bool = False,
         **options: Any,
     ) -> None:
         super().__init__()
@@ -124,10 +131,13 @@ class HighLevelNetwork(Decider):
             raise ValueError(f"'{encoder}' cannot tell left from right, and so it cannot steer")
         if goal and ahead:
             raise ValueError("goal and ahead are mutually exclusive")
-        self.sees_goal, self.sees_ahead = goal, ahead
-        size = self.encoder.features + goal * GOAL_FEATURES + ahead * AHEAD_FEATURES
+        if approach and not (goal and memory):
+            raise ValueError("approach needs goal and memory")
+        self.sees_goal, self.sees_ahead, self.sees_approach = goal, ahead, approach
+        size = self.encoder.features + goal * GOAL_FEATURES + ahead * AHEAD_FEATURES + approach
         self.memory = cells_of(memory, size)
-        self.state_size = self.memory.size * (1 + mirror) if self.memory else 0
+        recalled = self.memory.size if self.memory else 0
+        self.state_size = (recalled + approach * LAST_DISTANCE) * (1 + mirror)
         self.hidden = nn.Linear(self.memory.units if self.memory else size, HIDDEN)
         self.output = nn.Linear(HIDDEN, 3)
 
@@ -160,22 +170,32 @@ class HighLevelNetwork(Decider):
         self, views: list[Tensor], goal: Tensor, state: Tensor
     ) -> tuple[list[Tensor], Tensor]:
         """Head outputs of every view (B, 3), before clipping, and the next state (B, n)."""
-        states = state.chunk(len(views), 1)
+        states, noted = list(state.chunk(len(views), 1)), list[Tensor]()
+        if self.sees_approach:  # the same in every view
+            last, before = states[0][:, -LAST_DISTANCE:].chunk(LAST_DISTANCE, 1)
+            distance = goal[:, :1].clamp(max=UNKNOWN_M)
+            goal = torch.cat([goal, (last - distance) * before], 1)
+            states = [each[:, :-LAST_DISTANCE] for each in states]
+            noted = [distance, torch.ones_like(distance)]
         heads, after = [], []
         for x, own in zip(self.with_goal(views, goal), states, strict=True):
             if self.memory:
                 own = self.memory(x, own)
                 x = self.memory.read(own)
             heads.append(self.head(x))
-            after.append(own)
+            after += [own, *noted]
         return heads, torch.cat(after, 1)
 
     def with_goal(self, views: list[Tensor], goal: Tensor) -> list[Tensor]:
-        """Features (..., F) of every view, with those of the goal (..., 2) in that view."""
+        """Features (..., F) of every view, with those of the goal in that view.
+
+        The goal (..., 2) is distance [m] and bearing [rad]; (..., 3) with the approach [m].
+        """
         if not self.sees_goal and not self.sees_ahead:
             return views
         features_of = goal_features if self.sees_goal else direction
-        goals = [goal, goal * torch.tensor(MIRRORED_GOAL)][: len(views)]
+        mirrored = goal * torch.tensor(MIRRORED_GOAL[: goal.shape[-1]])
+        goals = [goal, mirrored][: len(views)]
         pairs = zip(views, goals, strict=True)
         return [torch.cat([features, features_of(towards)], -1) for features, towards in pairs]
 
@@ -193,18 +213,20 @@ class HighLevelNetwork(Decider):
 
 
 def goal_features(goal: Tensor) -> Tensor:
-    """Features (..., 4) of goals (..., 2): distance on two scales, cosine and sine of the bearing.
+    """Features of goals (..., 2): distance on two scales, cosine and sine of the bearing.
 
     The scales are those of the planner and of the last metre; the bearing is encoded as in DD-PPO
-    (Wijmans et al. 2020, arXiv 1911.00357). No goal is encoded as one far ahead.
+    (Wijmans et al. 2020, arXiv 1911.00357). No goal is encoded as one far ahead. A third entry of
+    the goal, the approach [m], is a fifth feature.
     """
     near = goal[..., :1].clamp(max=FAR_M)
-    return torch.cat([near / FAR_M, torch.exp(-near), direction(goal)], -1)
+    approach = (goal[..., 2:] / APPROACH_M).clamp(-1.0, 1.0)
+    return torch.cat([near / FAR_M, torch.exp(-near), direction(goal), approach], -1)
 
 
 def direction(goal: Tensor) -> Tensor:
     """Cosine and sine of the bearing (..., 2) of goals (..., 2)."""
-    bearing = goal[..., 1:]
+    bearing = goal[..., 1:2]
     return torch.cat([bearing.cos(), bearing.sin()], -1)
 
 
@@ -215,7 +237,7 @@ def make_high_level(architecture: Architecture, seed: int) -> HighLevelNetwork:
     """
     torch.manual_seed(seed)
     a = architecture
-    high_level = HighLevelNetwork(a.encoder, a.mirror, a.goal, a.memory, a.ahead)
+    high_level = HighLevelNetwork(a.encoder, a.mirror, a.goal, a.memory, a.ahead, a.approach)
     with torch.no_grad():
         high_level.output.bias[0] = -0.95  # 30 steps, on the scale of 10..800
     return high_level.eval()

@@ -28,11 +28,11 @@ def run_command(main: Callable[[], object]) -> None:
     except UserError as error:
         _end(str(error))
     except BrokenPipeError:
-        _discard_output()
+        discard_output()
         sys.exit(1)
     except OSError as error:
         if error.filename is None:
-            _discard_output()
+            discard_output()
         _end(": ".join(str(part) for part in (error.filename, error.strerror or error) if part))
     except MemoryError:
         _end("there is not enough memory for that")
@@ -55,7 +55,7 @@ def _end(message: str) -> None:
     sys.exit(f"error: {message}".replace("\n", " "))
 
 
-def _discard_output() -> None:
+def discard_output() -> None:
     """Discard what is still buffered for a full or closed standard output."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

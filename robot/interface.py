@@ -15,6 +15,7 @@ from pixelgait.robot.spec import Array
 CONTROL_DT_S = 0.01  # 100 Hz, as in Google's PMTG environments
 # Assumptions: durations of standing up, from any joint angles, and of raising the gains from 0.
 STAND_S, FADE_S = 1.0, 0.5
+GRAVITY_M_PER_S2 = 9.81
 # Watchdog of the motors' driver: without commands for longer it has damped them (assumption).
 DRIVER_TIMEOUT_S = 0.1
 
@@ -44,6 +45,12 @@ class Reading:
     image: Callable[[], Image]
     # (3,) x, y [m], heading [rad] in REP 105's frame odom; None: there is none; nan: unknown
     odometry: Array | None = None
+    lies: bool = False  # a robot with its own gait, as its link tells
+    # By estimators, for low levels that observe them; None: there is none.
+    linear_velocity: Array | None = None  # (3,) [m/s], base frame
+    height_scan: Array | None = None  # (187,) of the base above `height_scan.POINTS` [m]
+    # (3,) [m/s^2], base frame, +g upwards at rest: an accelerometer's mean since the last reading
+    specific_force: Array | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ LEGS = ("FR", "FL", "RR", "RL")  # Unitree SDK order
 ROBOT_FILES = (".yaml", ".yml")
 # Limits of a camera's mount: assumptions, wide enough for any quadruped and lens.
 FARTHEST_MOUNT_M, STEEPEST_MOUNT_RAD, WIDEST_FOV_RAD = 2.0, 1.5, 2.8
+TRAINED_HEIGHT, TRAINED_PITCH = "trained_eye_height_m", "trained_eye_pitch_rad"  # in a contract
 
 
 def mirrored(
@@ -51,6 +52,26 @@ class CameraMount:
     position_m: tuple[float, float, float]
     pitch_down_rad: float
     vertical_fov_rad: float
+
+
+@dataclass(frozen=True)
+class TrainedMounts:
+    """Mounts that a policy knows: that of its contract, and those of its training."""
+
+    usual: CameraMount
+    up_m: tuple[float, float]  # least and most height above the base
+    pitch_down_rad: tuple[float, float]
+
+    @classmethod
+    def one(cls, mount: CameraMount) -> TrainedMounts:
+        """One mount alone."""
+        up_m, pitch_rad = mount.position_m[2], mount.pitch_down_rad
+        return cls(mount, (up_m, up_m), (pitch_rad, pitch_rad))
+
+    def nearest(self, up_m: float, pitch_down_rad: float) -> tuple[float, float]:
+        """Height above the base and pitch of the known mount that is nearest to these."""
+        ends = (*self.up_m, up_m), (*self.pitch_down_rad, pitch_down_rad)
+        return sorted(ends[0])[1], sorted(ends[1])[1]
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,14 +190,42 @@ def mount_in(numbers: Mapping[str, Any]) -> CameraMount:
     return CameraMount((position[0], position[1], position[2]), pitch[0], fov[0])
 
 
-def _numbers(numbers: Mapping[str, Any], name: str, count: int, most: float) -> list[float]:
-    """Numbers of a contract's `spec`; a field of view is above 0."""
+def trained_mounts(
+    camera: Mapping[str, Any], usual: CameraMount, stand_height_m: float
+) -> TrainedMounts:
+    """The mounts of a contract's `camera`, for a robot of this height.
+
+    Raises:
+        UserError: if a range is no range of possible mounts.
+    """
+    height_m, pitch_rad = stand_height_m + usual.position_m[2], usual.pitch_down_rad
+    low_m, high_m = _range_around(height_m, camera, TRAINED_HEIGHT, FARTHEST_MOUNT_M)
+    pitch = _range_around(pitch_rad, camera, TRAINED_PITCH, STEEPEST_MOUNT_RAD)
+    return TrainedMounts(usual, (low_m - stand_height_m, high_m - stand_height_m), pitch)
+
+
+def _range_around(
+    usual: float, camera: Mapping[str, Any], name: str, most: float
+) -> tuple[float, float]:
+    """A range of a contract's `camera`, extended to the usual value; that alone if it is null."""
+    if camera.get(name) is None:
+        return usual, usual
+    low, high = _numbers(camera, name, 2, most, "camera")
+    if low > high:
+        raise UserError(f"camera.{name} is {[low, high]}, expected LOW HIGH")
+    return min(low, usual), max(high, usual)
+
+
+def _numbers(
+    numbers: Mapping[str, Any], name: str, count: int, most: float, within: str = "spec"
+) -> list[float]:
+    """Numbers of a contract; a field of view is above 0."""
     value: Any = numbers.get(name)
     listed: list[Any] = value if isinstance(value, list) else [value]
     least = 0.01 if name == "camera_vertical_fov_rad" else -most
     fits = len(listed) == count and all(type(x) in (int, float) for x in listed)
     if not fits or not all(least <= x <= most for x in listed):
-        raise UserError(f"spec.{name} is {value}, expected {count} of {least:g} to {most:g}")
+        raise UserError(f"{within}.{name} is {value}, expected {count} of {least:g} to {most:g}")
     return [float(x) for x in listed]
 
 

@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -144,6 +145,14 @@ def child_environment() -> dict[str, str]:
     return {key: value for key, value in os.environ.items() if key not in WHEEL_VARIABLES}
 
 
+def wait_for(condition: Callable[[], object], seconds: float = 60.0) -> None:
+    """Wait until a condition holds."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "timed out"
+        time.sleep(0.005)
+
+
 def alive(pid: int) -> bool:
     """Whether a process is running; a zombie is not."""
     try:
@@ -151,6 +160,19 @@ def alive(pid: int) -> bool:
     except (FileNotFoundError, ProcessLookupError):  # it may end between opening and reading
         return False
     return state != "Z"
+
+
+def run_code(
+    code: str, *arguments: object, cwd: Path | None = None, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """Run lines of Python in a process."""
+    return subprocess.run(
+        [sys.executable, "-c", code, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        cwd=cwd,
+        env=child_environment() | environment,
+    )
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,14 +15,19 @@ import imageio.v2 as imageio
 import numpy as np
 
 from pixelgait.robot.bundle import contract_hash
+from pixelgait.robot.control.controller import Decision, HighLevel
 from pixelgait.robot.interface import Image, Reading
 from pixelgait.robot.spec import A1
 from pixelgait.sim.body.camera import Camera
 from pixelgait.sim.body.interface import SimulatedBody
 from pixelgait.sim.body.legged_body import standing
 from pixelgait.sim.body.randomisation import Randomisation, Sample
+from pixelgait.sim.engines.kinematic_body import KinematicBody
 from pixelgait.sim.scenes.houses.gibson import Gibson
 from pixelgait.sim.scenes.registry import SCENES
+from pixelgait.sim.tasks.episode import Episode
+from pixelgait.sim.tasks.gliding import Glide, Look, glide_episodes
+from pixelgait.sim.tasks.navigate import Forward
 from pixelgait.sim.tasks.task import fallen
 from pixelgait.sim.world.scene import Layout, Scene
 
@@ -57,6 +62,15 @@ def no_image() -> Image:
 def located(scene: str, house: Path) -> str:
     """The scene's command-line name, with a folder where it needs one."""
     return f"{scene}:{house}" if scene == Gibson.name else scene
+
+
+def glide_episode(high_level: HighLevel, body: KinematicBody, task: Forward, seed: int) -> Episode:
+    """The episode of one robot."""
+
+    def decide(looks: Sequence[Look]) -> list[Decision]:
+        return [high_level(look.image, look.goal, look.state) for look in looks]
+
+    return glide_episodes(decide, [Glide(0, body, task, seed)])[0]
 
 
 def held_still(body: SimulatedBody, seed: int, steps: int) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""The commands as a user types them: help, figures, and one clear line for bad input."""
+"""The commands as a user types them: help, completion, figures, what is not installed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -32,7 +32,9 @@ from tests.conftest import (
     alive,
     child_environment,
     children,
+    run_code,
     trotting_weights,
+    wait_for,
     write_run,
 )
 from tests.helpers import documented_keys
@@ -40,23 +42,15 @@ from tests.test_architecture import ROOT
 from tests.test_formats import FOLLOW, ROOMS
 
 WALK = ROOT / "tests" / "recordings" / "iap.mcap"
-EVALUATE = "pixelgait.policies.evaluation.evaluate"
 
 
-def started_as(
-    name: str, *arguments: str, environment: Mapping[str, str] | None = None
-) -> subprocess.CompletedProcess[str]:
+def started_as(name: str, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """The console script of that name; pip writes it at the next installation."""
     code = (
         f"import sys; sys.argv = {[name, *arguments]!r};"
         "from pixelgait.robot.cli.commands import main; main()"
     )
-    return subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        env={**child_environment(), **(environment or {})},
-    )
+    return run_code(code, **environment)
 
 
 WITHOUT = """
@@ -84,46 +78,13 @@ for name in COMMANDS:
         assert left.code == 0, left
     print("ENDS", name)
 """
-    done = subprocess.run(
-        [sys.executable, "-c", WITHOUT.format(names=EXTRAS) + code],
-        capture_output=True,
-        text=True,
-        env=child_environment(),
-    )
+    done = run_code(WITHOUT.format(names=EXTRAS) + code)
     assert done.returncode == 0, done.stderr
     for name in COMMANDS:
         said, _, rest = done.stdout.partition(f"ENDS {name}\n")
         assert said.startswith(f"usage: {name} ")
         assert len(said.splitlines()) > 8
         done.stdout = rest
-
-
-@pytest.mark.parametrize(
-    ("line", "words"),
-    [
-        ("pixelgait-export --low-level gone --out b", "gone: not a run folder"),
-        ("pixelgait-export --low-level walk --high-level gone --out b", "gone: not a run folder"),
-        ("pixelgait-demo --robot spot", "unknown robot 'spot'"),
-        ("pixelgait-train walk --out w --robot spot", "unknown robot 'spot'"),
-        ("pixelgait-train walk --out w --start gone", "gone: not a run folder"),
-        ("pixelgait-train imitate --out i --scene moon", "unknown scene 'moon'"),
-        ("pixelgait-train course --out c --low-level gone", "gone: not a run folder"),
-    ],
-)
-def test_an_unknown_name_is_refused_before_slow_imports(
-    tmp_path: Path, line: str, words: str
-) -> None:
-    code = WITHOUT.format(names=("torch", "pybullet", "mujoco", "onnx"))
-    done = subprocess.run(
-        [sys.executable, "-c", f"{code}\nsys.argv = {line.split()!r}\nmain()"],
-        capture_output=True,
-        text=True,
-        env=child_environment(),
-        cwd=tmp_path,
-    )
-    assert done.returncode == 1
-    assert done.stderr.startswith(f"error: {words}")
-    assert len(done.stderr.splitlines()) == 1
 
 
 @pytest.mark.parametrize(
@@ -158,8 +119,7 @@ def test_a_module_missing_from_the_strict_install_is_named(tmp_path: Path) -> No
         link = tmp_path / "pixelgait" / file.relative_to(ROOT)
         link.parent.mkdir(parents=True, exist_ok=True)
         link.symlink_to(file)
-    environment = {"PYTHONPATH": str(tmp_path)}
-    done = started_as("pixelgait-profile", "walk", environment=environment)
+    done = started_as("pixelgait-profile", "walk", PYTHONPATH=str(tmp_path))
     refused(done, str(new), "pip install --editable .")
 
 
@@ -272,66 +232,6 @@ def refused(done: subprocess.CompletedProcess[str], *words: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "words"),
-    [
-        ("pixelgait-sim --scene moon", ["unknown scene 'moon'", "obstacle-course"]),
-        ("pixelgait-sim --difficulty 2", ["difficulty is 2", "0 to 1"]),
-        ("pixelgait-eval nowhere", ["'nowhere'", "contract.json"]),
-        ("pixelgait-run nowhere", ["'nowhere'", "contract.json"]),
-        ("pixelgait-profile nowhere", ["'nowhere'", "contract.json"]),
-        ("pixelgait-eval BUNDLE --scene moon", ["unknown scene 'moon'"]),
-        ("pixelgait-eval BUNDLE --body gazebo", ["unknown body 'gazebo'", "mujoco"]),
-        ("pixelgait-eval BUNDLE --robot spot", ["unknown robot 'spot'", "a1", "go2"]),
-        ("pixelgait-eval BUNDLE --robot go2", ["robot 'a1'", "'go2'"]),
-        ("pixelgait-sim --robot spot", ["unknown robot 'spot'"]),
-        ("pixelgait-sim --body gazebo", ["unknown body 'gazebo'", "pybullet, mujoco"]),
-        ("pixelgait-eval BUNDLE --episodes 0", ["--episodes is 0"]),
-        ("pixelgait-eval BUNDLE --workers 0", ["--workers is 0"]),
-        ("pixelgait-eval BUNDLE --seed -1", ["--seed is -1"]),
-        ("pixelgait-eval BUNDLE --seconds nan", ["--seconds is nan"]),
-        ("pixelgait-eval BUNDLE --json .", [". is not a file"]),
-        ("pixelgait-eval BUNDLE --json /dev/null", ["/dev/null is not a file"]),
-        ("pixelgait-eval BUNDLE --json /proc/f.json", ["/proc"]),
-        ("pixelgait-eval BUNDLE --json EMPTY/f.json", ["empty.npz"]),
-        ("pixelgait-eval BUNDLE --video film.xyz", ["film.xyz", ".mp4, .gif, .png"]),
-        ("pixelgait-eval BUNDLE --task follow", ["--task follow", "--scene flat"]),
-        ("pixelgait-train walk --out run --workers 0", ["--workers is 0"]),
-        ("pixelgait-train imitate --out run --memory elman:8", ["elman:8", "gru:SIZE"]),
-        ("pixelgait-train joint --out run --scene nowhere", ["unknown scene 'nowhere'"]),
-        ("pixelgait-train joint --out run --curriculum -1", ["--curriculum is -1"]),
-        ("pixelgait-train course --out run --low-level gone", ["gone", "config.yaml is missing"]),
-        ("pixelgait-train walk --out run --resume", ["nothing to resume"]),
-        ("pixelgait-train walk --out run --seed -1", ["--seed is -1"]),
-        ("pixelgait-train walk --out run --start EMPTY", ["not a checkpoint"]),
-        ("pixelgait-train walk --out run --es.top 99", ["--es.top is 99"]),
-        ("pixelgait-train walk --out /proc/run", ["/proc/run"]),
-        ("pixelgait-run BUNDLE --out /proc/run", ["/proc/run"]),
-        ("pixelgait-demo --out /proc/run", ["/proc/run"]),
-        ("pixelgait-demo --workers 0", ["--workers is 0"]),
-        ("pixelgait-export --low-level gone --high-level gone --out b", ["gone"]),
-        (
-            "pixelgait-export --low-level gone --out b",
-            ["gone", "config.yaml", "(shipped: walk, walk-go2, walk-laikago, walk-mini-cheetah, "],
-        ),
-        ("pixelgait-export --low-level walk --high-level sit --encoder iap --out b", ["give one"]),
-        ("pixelgait-export --low-level walk --seed -1 --out b", ["--seed is -1"]),
-        ("pixelgait-benchmark --steps 0", ["--steps"]),
-        ("pixelgait-view gone.mcap --save w.rrd", ["gone.mcap", "No such file"]),
-        (f"pixelgait-view {WALK} --save /dev/null", ["/dev/null is not a file"]),
-        (f"pixelgait-view {WALK} --save w.rrd", ["lacks contract.json", "--bundle"]),
-    ],
-)
-def test_bad_input_gets_one_clear_line(
-    command: Command, iap_bundle: Path, line: str, words: list[str]
-) -> None:
-    empty = iap_bundle.parent / "empty.npz"
-    empty.touch()
-    line = line.replace("BUNDLE", str(iap_bundle)).replace("EMPTY", str(empty))
-    name, *arguments = line.split()
-    refused(command(name, *arguments), *words)
-
-
-@pytest.mark.parametrize(
     ("name", "line"),
     [
         ("pixelgait.robot.ros.run", "BUNDLE"),
@@ -349,9 +249,7 @@ def test_without_ros_the_nodes_say_how_to_get_it(
         f"sys.argv = ['command', *{arguments!r}];"
         f"from {name} import main; main()"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, env=child_environment()
-    )
+    done = run_code(code)
     refused(done, "ROS 2 is not installed", "pip install 'pixelgait[ros]'")
 
 
@@ -370,13 +268,7 @@ def test_a_missing_library_is_named_with_its_extra(
     line: str, library: str, extra: str, tmp_path: Path
 ) -> None:
     code = WITHOUT.format(names=(library,)) + f"sys.argv = {line.split()!r}; main()"
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        env=child_environment(),
-    )
+    done = run_code(code, cwd=tmp_path)
     refused(done, f"needs {library}", extra)
     assert not list(tmp_path.iterdir())
 
@@ -591,10 +483,7 @@ def test_an_evaluation_that_is_killed_leaves_no_workers(
     started = workers(running.pid)
     assert len(started) == 2
     running.kill()
-    deadline = time.monotonic() + 20.0
-    while any(alive(pid) for pid in started):
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    wait_for(lambda: not any(map(alive, started)))
 
 
 @pytest.mark.slow

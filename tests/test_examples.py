@@ -19,10 +19,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pixelgait.export.walkers.network import runner
+from pixelgait.export.walkers.options import Told
+from pixelgait.export.walkers.reading import read_walker
 from pixelgait.policies.evaluation.evaluate import evaluate
 from pixelgait.policies.evaluation.options import EvalConfig
 from pixelgait.robot.bundle import SHIPPED
 from pixelgait.robot.errors import UserError
+from pixelgait.robot.spec import GO2
 from tests.conftest import child_environment
 from tests.helpers import change_contract
 from tests.test_architecture import ROOT
@@ -103,6 +107,28 @@ def test_the_exported_ppo_policy_equals_its_network(ppo: ModuleType, tmp_path: P
         decision = network.decide(image.transpose(1, 2, 0))
         np.testing.assert_allclose(decision.latent, action, atol=1e-5)
         assert decision.duration_steps == ppo.STEPS_OF_AN_ACTION
+
+
+@pytest.mark.slow
+def test_a_cloned_gait_is_a_walker_that_the_importer_reads(tmp_path: Path) -> None:
+    """In the two files that Isaac Lab would write, and as TorchScript of the same actions."""
+    line = [sys.executable, str(EXAMPLES / "clone_gait.py"), "--out", "own", "--steps", "2"]
+    done = subprocess.run(
+        [*line, "--rounds", "2", "--robots", "2", "--seconds", "2"],
+        cwd=tmp_path,
+        env=child_environment(),
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "round 1: " in done.stdout
+    own = tmp_path / "own"
+    actions = []
+    for name in ("policy.onnx", "policy.pt"):
+        walker, network = read_walker(own / name, [own / "deploy.yaml"], GO2, Told())
+        assert not walker.notes
+        actions.append(runner(network)(np.linspace(-1.0, 1.0, 45)))
+    np.testing.assert_allclose(*actions, atol=1e-5)
 
 
 @pytest.mark.slow

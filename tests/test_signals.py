@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import child_environment
+from tests.conftest import run_code
 from tests.signals import LONGEST_S, MARK, marked, stopped, stopped_at
 
 # The part of pixelgait-benchmark with worker processes, in a round of minutes.
@@ -87,13 +87,7 @@ os.kill(os.getpid(), signal.SIGTERM)
 
 
 def test_sigterm_removes_temporary_files(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", FORK],
-        capture_output=True,
-        text=True,
-        env={**child_environment(), "TMPDIR": str(tmp_path), "PYTHONUNBUFFERED": "1"},
-        check=False,
-    )
+    done = run_code(FORK, TMPDIR=str(tmp_path), PYTHONUNBUFFERED="1")
     assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGTERM, "-15 1\n", "")
     assert list(tmp_path.iterdir()) == []
 
@@ -120,16 +114,13 @@ with deferred_interrupt():
 
 def test_a_parent_ended_with_its_child_exits_by_the_signal() -> None:
     """`timeout` ends a whole group; failures that follow from that are no errors."""
-    done = subprocess.run(
-        [sys.executable, "-c", FAILS], capture_output=True, text=True, check=False
-    )
+    done = run_code(FAILS)
     assert (done.returncode, done.stderr) == (-signal.SIGTERM, "")
 
 
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGINT"])
 def test_a_signal_during_a_child_start_is_deferred(name: str) -> None:
-    line = [sys.executable, "-c", START.format(name=name)]
-    done = subprocess.run(line, capture_output=True, text=True, check=False)
+    done = run_code(START.format(name=name))
     assert (done.returncode, done.stdout) == (-signal.Signals[name], "whole\n")
 
 

@@ -53,10 +53,16 @@ REFUSED = (
     "pixelgait-eval nowhere",
     "pixelgait-profile nowhere",
     "pixelgait-export --low-level nowhere --out nowhere",
+    "pixelgait-export --low-level walk --high-level nowhere --out nowhere",
     "pixelgait-replay nowhere.mcap",
     "pixelgait-sim --scene nowhere",
+    "pixelgait-demo --robot nowhere",
     "pixelgait-train nothing",
     "pixelgait-train walk --iterations -1",
+    "pixelgait-train walk --out w --robot nowhere",
+    "pixelgait-train walk --out w --start nowhere",
+    "pixelgait-train imitate --out i --scene nowhere",
+    "pixelgait-train course --out c --low-level nowhere",
 )
 
 

@@ -1,7 +1,7 @@
 """One graph of a walker: sensors, observation, history, network, and joint targets that are held.
 
-    command (3), angular_velocity (3), gravity (3), joint_angles (12), joint_velocities (12),
-    state (n) -> joint_targets (12), next_state (n)
+    command (3), linear_velocity (3), angular_velocity (3), gravity (3), joint_angles (12),
+    joint_velocities (12), height_scan (187), state (n) -> joint_targets (12), next_state (n)
 
 The state holds earlier observations, the last action, the targets, the phase of the gait, and
 how many control steps they are still held. It starts with 0.
@@ -142,7 +142,9 @@ def _uses(walker: Walker, tensor: str) -> bool:
 
 
 def _processed(g: Nodes, walker: Walker, term: Term, value: str) -> str:
-    """A term, clipped and scaled in the walker's order."""
+    """A term, less its offset, clipped and scaled in the walker's order."""
+    if term.offset:
+        value = g.add("Sub", value, g.constant(term.offset))
     if walker.scale_first:
         return g.clipped(g.scaled(value, term.scale), *term.clip)
     return g.scaled(g.clipped(value, *term.clip), term.scale)

@@ -16,7 +16,14 @@ import numpy as np
 
 from pixelgait.export.walkers import configuration as c
 from pixelgait.export.walkers.options import Told, commanded
-from pixelgait.export.walkers.walker import SERVED, Term, Walker, standard
+from pixelgait.export.walkers.walker import (
+    HEIGHT_SCAN,
+    SCAN_OFFSET_M,
+    SERVED,
+    Term,
+    Walker,
+    standard,
+)
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.spec import Array, RobotSpec
 
@@ -106,7 +113,16 @@ def _term(name: str, content: Any) -> Term:
         c.numbers(f"{name}.scale", _or(content.get("scale"), 1.0), SERVED[known]),
         (-math.inf, math.inf) if clip is None else c.limits(f"{name}.clip", clip),
         tuple(range(length - 1, -1, -1)),
+        _offset(known, content),
     )
+
+
+def _offset(name: str, content: Mapping[str, Any]) -> float:
+    """Offset that is subtracted from a height scan [m]; Isaac Lab's own unless the file has one."""
+    if name != HEIGHT_SCAN:
+        return 0.0
+    stated = (content.get("params") or {}).get("offset")
+    return c.number(f"{name}.params.offset", _or(stated, SCAN_OFFSET_M))
 
 
 def _period(observations: Mapping[str, Any]) -> float:

@@ -16,11 +16,12 @@ import numpy as np
 
 from pixelgait.export.walkers import configuration as c
 from pixelgait.export.walkers.options import Told, commanded, joint_names, said
-from pixelgait.export.walkers.walker import SERVED, UNSERVED, Term, Walker
+from pixelgait.export.walkers.walker import SERVED, Term, Walker
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.spec import Array, RobotSpec
 
 BLIND = 45  # observations without the body's velocity, which needs three more
+WITH_HEIGHTS = BLIND + 3 + 187  # points in another order than Isaac Lab's
 USUAL_ORDER = "leg-by-leg"
 ORDER_WHY = "Isaac Gym's order of a URDF with legs FL, FR, RL, RR"
 USUAL = {  # legged_gym's own, of what its classes do not set
@@ -55,10 +56,12 @@ def read_legged_gym(content: Mapping[str, Any], spec: RobotSpec, told: Told) -> 
         notes.append(said("order of the joints", USUAL_ORDER, ORDER_WHY, "--joint-order"))
     rate_hz = _rate(content, told, notes)
     given = _flat(content, notes) if "kps" in content else _classes(content, names, notes)
-    if given["num_obs"] == BLIND + 3:
+    if given["num_obs"] == WITH_HEIGHTS:
         raise UserError(
-            f"{BLIND + 3} observations begin with base_lin_vel: {UNSERVED['base_lin_vel']}"
+            f"{WITH_HEIGHTS} observations end with measured heights: they are read from a "
+            "deploy.yaml alone"
         )
+    first = ("base_lin_vel",) if given["num_obs"] == BLIND + 3 else ()
     command = commanded(told, given["command"], "the file names none", notes)
     clip = given["clip_observations"]
     scales = given["scales"]
@@ -67,7 +70,7 @@ def read_legged_gym(content: Mapping[str, Any], spec: RobotSpec, told: Told) -> 
             name, c.numbers(f"scale of {name}", scales.get(name, 1.0), SERVED[name]), (-clip, clip)
         )
         for name in (
-            *("base_ang_vel", "projected_gravity", "velocity_commands"),
+            *(*first, "base_ang_vel", "projected_gravity", "velocity_commands"),
             *("joint_pos_rel", "joint_vel_rel", "last_action"),
         )
     )
@@ -125,18 +128,25 @@ def _flat(content: Mapping[str, Any], notes: list[str]) -> dict[str, Any]:
     def of(*names: str) -> float:
         return c.number(names[0], c.entry(content, *names))
 
+    observed = int(of("num_obs"))
+    linear = 1.0
+    if observed == BLIND + 3:
+        linear = _or_usual("obs_scales.lin_vel", content.get("lin_vel_scale"), notes)
+    clip_observations = USUAL["normalization.clip_observations"]
+    notes.append(said("clip of observations", f"{clip_observations:g}", "legged_gym's default"))
     if (command_scale := content.get("cmd_scale")) is None:
         notes.append(said("cmd_scale", "1", "unscaled"))
         command_scale = 1.0
     return {
-        "num_obs": int(of("num_obs")),
+        "num_obs": observed,
         "scales": {
+            "base_lin_vel": linear,
             "base_ang_vel": of("ang_vel_scale"),
             "velocity_commands": c.numbers("cmd_scale", command_scale, 3),
             "joint_pos_rel": of("dof_pos_scale"),
             "joint_vel_rel": of("dof_vel_scale"),
         },
-        "clip_observations": 100.0,
+        "clip_observations": clip_observations,
         "clip_actions": math.inf,
         "action_scale": of("action_scale"),
         "pose": c.numbers("default_angles", content["default_angles"], 12),
@@ -167,6 +177,7 @@ def _classes(
     return {
         "num_obs": int(c.number("env.num_observations", env.get("num_observations", BLIND))),
         "scales": {
+            "base_lin_vel": linear,
             "base_ang_vel": angular,
             "velocity_commands": [linear, linear, angular],
             "joint_pos_rel": pose,

@@ -13,7 +13,7 @@ import onnx
 
 from pixelgait.export.walkers import configuration as c
 from pixelgait.export.walkers.options import USUAL_RATE_HZ, Told, commanded, said
-from pixelgait.export.walkers.walker import SERVED, Term, Walker, standard
+from pixelgait.export.walkers.walker import SERVED, Term, Walker, blind
 from pixelgait.robot.errors import UserError
 
 NEEDED = ("joint_names", "joint_stiffness", "joint_damping", "default_joint_pos", "action_scale")
@@ -70,7 +70,7 @@ def read_mjlab(network: onnx.ModelProto, told: Told) -> Walker:
 
 def _term(name: str) -> str:
     """The standard name of an observation; mjlab's joint_pos is relative."""
-    return standard("joint_pos_rel" if name == "joint_pos" else name)
+    return blind("joint_pos_rel" if name == "joint_pos" else name)
 
 
 def _listed(found: dict[str, str], name: str) -> list[Any]:

@@ -14,11 +14,12 @@ import numpy as np
 
 from pixelgait.export.walkers import configuration as c
 from pixelgait.export.walkers.options import Told, commanded, said
-from pixelgait.export.walkers.walker import SERVED, Term, Walker, standard
+from pixelgait.export.walkers.walker import SERVED, Term, Walker, blind
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.spec import Array, RobotSpec
 
 SCALES = {  # keys of scales, by term
+    "base_lin_vel": "lin_vel_scale",
     "base_ang_vel": "ang_vel_scale",
     "velocity_commands": "commands_scale",
     "joint_pos_rel": "dof_pos_scale",
@@ -83,7 +84,7 @@ def _unsaid(content: Mapping[str, Any]) -> list[str]:
         ("joint_mapping", "0 to 11", "the order of joint_names"),
         ("clip_obs", "100", "legged_gym's default"),
     ]
-    terms = map(standard, content["observations"])
+    terms = map(blind, content["observations"])
     usual += [(SCALES[term], "1", "unscaled") for term in terms if term in SCALES]
     return [said(*each) for each in usual if content.get(each[0]) in (None, [])]
 
@@ -97,7 +98,7 @@ def _rate(content: Mapping[str, Any], told: Told) -> float:
 
 
 def _term(name: str, content: Mapping[str, Any], clip: float, ages: tuple[int, ...]) -> Term:
-    known = standard(name)
+    known = blind(name)
     scale = content.get(SCALES.get(known, ""))
     return Term(
         known,

@@ -21,7 +21,9 @@ from pixelgait.sim.body.randomisation import Randomisation
 from pixelgait.sim.engines.registry import BODIES, make_body
 from pixelgait.sim.scenes.flat import FlatGround
 from pixelgait.sim.scenes.uneven_ground import Flight
+from pixelgait.sim.tasks.local_map import with_height_scan
 from pixelgait.sim.tasks.task import fallen, planar_pose, planar_velocity
+from pixelgait.sim.world.scene import Scene
 
 SETTLE_S, MEASURE_S = 1.5, 2.5  # of every command; assumptions
 CURVE = (0.6, 0.0, 0.8)
@@ -69,6 +71,7 @@ class Answer:
 class Climb:
     """How often a walker got up."""
 
+    engine: str
     obstacle: str
     passed: int
     of: int
@@ -101,7 +104,7 @@ def hold_trial(bundle: Bundle) -> Trial:
     """
     trial = Trial()
     for engine in BODIES:
-        with closing(make_body(engine, bundle.spec, FlatGround())) as body:
+        with closing(_body(bundle, engine, FlatGround())) as body:
             for name, asked in _within(bundle.legs.command).items():
                 compared = engine == next(iter(BODIES)) and name in (*MUST, *PARITY_OF)
                 seen: list[dict[str, Any]] | None = [] if compared else None
@@ -114,17 +117,24 @@ def hold_trial(bundle: Bundle) -> Trial:
             trial.pushes_survived[engine] = _pushed(bundle, body)
             if engine == next(iter(BODIES)):
                 _find_turning_speed(bundle, body, engine, trial)
-    trial.climbs = [climb(bundle, f"kerb of {100 * rise:.0f} cm", [rise]) for rise in KERBS_M]
-    trial.climbs.append(climb(bundle, "5 stairs of 10 x 30 cm", STAIRS))
+    trial.climbs = [each for engine in BODIES for each in _climbed(bundle, engine)]
     trial.randomised_falls = _randomised(bundle)
     return trial
+
+
+def _body(
+    bundle: Bundle, engine: str, scene: Scene, randomisation: Randomisation | None = None
+) -> SimulatedBody:
+    """A robot with what its low level observes."""
+    body = make_body(engine, bundle.spec, scene, randomisation=randomisation)
+    return with_height_scan(body, randomisation) if bundle.observes("height_scan") else body
 
 
 def _randomised(bundle: Bundle) -> int:
     """Number of randomised robots that fall: masses, friction, motors, delays, sensors."""
     asked = _clipped(CURVE, bundle.legs.command)
     ranges, falls = Randomisation(), 0
-    with closing(make_body("mujoco", bundle.spec, FlatGround(), randomisation=ranges)) as body:
+    with closing(_body(bundle, "mujoco", FlatGround(), ranges)) as body:
         for seed in range(RANDOMISED):
             controller = controller_of(bundle)
             for _ in _steps(controller, body, asked, SETTLE_S + MEASURE_S, seed):
@@ -161,7 +171,8 @@ def controller_of(bundle: Bundle, sensed: list[dict[str, Any]] | None = None) ->
             sensed.append(fed(inputs, bundle.legs, latent, reading, carried))
         return bundle.low_level(latent, reading, carried)
 
-    return Controller(_no_high_level, noted, Supervisor(bundle.spec, legs=bundle.legs))
+    guard = Supervisor(bundle.spec, legs=bundle.legs)
+    return Controller(_no_high_level, noted, guard, odometry=bundle.odometry())
 
 
 def _no_high_level(*_: object) -> Decision:
@@ -274,12 +285,21 @@ def _obeys(answer: Answer) -> bool:
     return answer.fell is None and turned * np.sign(asked) >= LEAST_ANSWER * abs(asked)
 
 
-def climb(bundle: Bundle, name: str, rises_m: tuple[float, ...] | list[float]) -> Climb:
-    """Walk up in MuJoCo, from several starts."""
+def _climbed(bundle: Bundle, engine: str) -> Iterator[Climb]:
+    """Kerbs up to the first that is too high, then stairs."""
+    for rise in KERBS_M:
+        yield (kerb := climb(bundle, engine, f"kerb of {100 * rise:.0f} cm", [rise]))
+        if not kerb.passed:
+            break
+    yield climb(bundle, engine, "5 stairs of 10 x 30 cm", STAIRS)
+
+
+def climb(bundle: Bundle, engine: str, name: str, rises_m: Sequence[float]) -> Climb:
+    """Walk up, from several starts."""
     scene = Flight(rises_m)
     asked = _clipped((CLIMB_M_PER_S, 0.0, 0.0), bundle.legs.command)
     passed = 0
-    with closing(make_body("mujoco", bundle.spec, scene)) as body:
+    with closing(_body(bundle, engine, scene)) as body:
         for seed in range(CLIMBS):
             controller = controller_of(bundle)
             for _ in _steps(controller, body, asked, CLIMB_S, seed):
@@ -288,4 +308,4 @@ def climb(bundle: Bundle, name: str, rises_m: tuple[float, ...] | list[float]) -
                 if body.pose().position[0] > scene.top_m + 1.0:
                     passed += 1
                     break
-    return Climb(name, passed, CLIMBS)
+    return Climb(engine, name, passed, CLIMBS)

@@ -16,10 +16,14 @@ import numpy as np
 
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.interface import CONTROL_DT_S
+from pixelgait.robot.mapping.height_scan import POINTS
 from pixelgait.robot.spec import Array, Ranges, RobotSpec
 
+HEIGHT_SCAN = "height_scan"
+SCAN_OFFSET_M = 0.5  # Isaac Lab's and legged_gym's
 # Observation terms that this runtime can tell, by Isaac Lab's names, with their sizes.
 SERVED = {
+    "base_lin_vel": 3,
     "base_ang_vel": 3,
     "projected_gravity": 3,
     "velocity_commands": 3,
@@ -28,12 +32,11 @@ SERVED = {
     "joint_vel_rel": 12,
     "last_action": 12,
     "gait_phase": 2,
+    HEIGHT_SCAN: len(POINTS),
 }
 # Terms of walking policies that it cannot tell, and what would.
 UNSERVED = {
-    "base_lin_vel": "no sensor measures the body's velocity; train without it, or with a history",
     "base_pos_z": "no sensor measures the body's height; train without it",
-    "height_scan": "there is no height map around the feet; train a blind walker",
     "foot_contact": "feet have no contact sensors on every link; train without them",
 }
 NAMES = {  # of other programs
@@ -55,7 +58,7 @@ NAMES = {  # of other programs
     "foot_contacts": "foot_contact",
     "phase": "gait_phase",
 }
-SLOWEST_HZ, FASTEST_HZ = 25.0, 200.0
+SLOWEST_HZ, FASTEST_HZ = 25.0, 1.0 / CONTROL_DT_S  # a walker acts in control steps
 DEPTH = 100  # longest history [observations]
 
 
@@ -67,6 +70,7 @@ class Term:
     scale: Array  # (n,)
     clip: tuple[float, float] = (-math.inf, math.inf)
     ages: tuple[int, ...] = (0,)  # of the observations that are fed, in order; 0: the newest
+    offset: float = 0.0  # that is subtracted before
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,6 +135,17 @@ def standard(name: str) -> str:
     raise UserError(f"observation '{name}' is unknown, expected some of {', '.join(SERVED)}")
 
 
+def blind(name: str) -> str:
+    """The standard name of a term in a format that does not say how it samples the ground.
+
+    Raises:
+        UserError: if this runtime cannot tell it, or it is a height scan.
+    """
+    if (known := standard(name)) == HEIGHT_SCAN:
+        raise UserError(f"observation '{name}' is read from a deploy.yaml alone")
+    return known
+
+
 def check(walker: Walker, inputs: int) -> Walker:
     """The walker, if its description is consistent and its network takes `inputs` values.
 
@@ -138,9 +153,12 @@ def check(walker: Walker, inputs: int) -> Walker:
         UserError: if not; names what does not fit.
     """
     steps = 1.0 / (walker.rate_hz * CONTROL_DT_S)
-    if not SLOWEST_HZ <= walker.rate_hz <= FASTEST_HZ:
-        raise UserError(f"rate {walker.rate_hz:g} Hz, expected {SLOWEST_HZ:g} to {FASTEST_HZ:g}")
-    if steps < 1.0 or abs(steps - round(steps)) > 1e-6:
+    if not SLOWEST_HZ - 1e-6 <= walker.rate_hz <= FASTEST_HZ + 1e-6:
+        raise UserError(
+            f"rate {walker.rate_hz:g} Hz, expected {SLOWEST_HZ:g} to {FASTEST_HZ:g}, the rate of "
+            "the control loop: train it with a longer decimation"
+        )
+    if abs(steps - round(steps)) > 1e-6:
         raise UserError(
             f"rate {walker.rate_hz:g} Hz: its period is no multiple of the control step, "
             f"{1e3 * CONTROL_DT_S:g} ms"
@@ -243,6 +261,7 @@ class Reference:
         return given[SENSED[name]]
 
     def _processed(self, term: Term, value: Array) -> Array:
+        value = value - term.offset
         if self.walker.scale_first:
             return np.clip(value * term.scale, *term.clip)
         return np.asarray(np.clip(value, *term.clip) * term.scale)
@@ -256,10 +275,12 @@ class Reference:
 
 
 SENSED = {  # tensors of the composed graph, by term
+    "base_lin_vel": "linear_velocity",
     "base_ang_vel": "angular_velocity",
     "projected_gravity": "gravity",
     "velocity_commands": "command",
     "joint_pos": "joint_angles",
     "joint_pos_rel": "joint_angles",
     "joint_vel_rel": "joint_velocities",
+    HEIGHT_SCAN: "height_scan",
 }

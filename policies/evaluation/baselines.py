@@ -27,7 +27,10 @@ BLIND_BASELINES: tuple[Baseline, ...] = ("straight", "bug", "teacher", "random")
 
 # Modules that decide instead of a policy, and the map they decide by.
 _TEACHER = ("sim.tasks.teacher", "sim.tasks.teacher_kernels")
-_MAP = ("raster", "traversability", "map_kernels", "ground", "obstacles", "floor_plan")
+_MAP = (
+    *("raster", "traversability", "map_kernels", "ground", "obstacles", "floor_plan"),
+    *("motions", "motion_kernels"),
+)
 _WITH_MAP = (*_TEACHER, *(f"sim.world.{name}" for name in _MAP))
 _SOURCES: dict[Baseline, tuple[str, ...]] = {
     "straight": _TEACHER,

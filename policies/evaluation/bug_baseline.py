@@ -35,7 +35,7 @@ class Bug:
     def decide(self, *_: object) -> Decision:
         """The decision at the robot's true pose; the arguments of a high level are not used."""
         if self._layout is not self.body.layout:
-            self._map = walk_map(self.body.scene, self.body.layout, self.body.spec.stand_height_m)
+            self._map = walk_map(self.body.scene, self.body.layout, self.body.height_m)
             self._layout, self._met_m, self._direction = self.body.layout, math.inf, 0.0
         goal_position = self.body.scene.goal_position
         if goal_position is None:

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from pixelgait.policies.evaluation.baselines import make_baseline
 from pixelgait.policies.evaluation.metrics import figures_of, format_figures
@@ -28,13 +28,13 @@ from pixelgait.robot.errors import UserError, run_command
 from pixelgait.robot.files import json_bytes, write_atomic
 from pixelgait.robot.interface import CONTROL_DT_S
 from pixelgait.robot.spec import find_robot
-from pixelgait.sim.body.camera import camera_for
+from pixelgait.sim.body.camera import camera_of
 from pixelgait.sim.body.interface import SimulatedBody
 from pixelgait.sim.body.leg_odometry import LegOdometryBody, with_leg_odometry
 from pixelgait.sim.engines.registry import make_body
 from pixelgait.sim.tasks.episode import Episode, run_episode
 from pixelgait.sim.tasks.follow import Climb, Follow
-from pixelgait.sim.tasks.local_map import SimulatedMap
+from pixelgait.sim.tasks.local_map import SimulatedMap, with_height_scan
 from pixelgait.sim.tasks.navigate import navigation_task
 from pixelgait.sim.tasks.task import Task
 
@@ -203,7 +203,7 @@ def watch_episodes(config: EvalConfig) -> Iterator[Episode]:
         for seed in range(config.seed, config.seed + config.episodes):
             shown = RealTime(window, body, seed)
             episode = run_episode(controller, body, task, seed, shown, guard)
-            yield with_errors(episode, body)
+            yield with_errors(config, episode, body)
 
 
 def player(config: EvalConfig) -> tuple[Controller, SimulatedBody, Task]:
@@ -215,8 +215,7 @@ def player(config: EvalConfig) -> tuple[Controller, SimulatedBody, Task]:
     bundle = load_bundle(config.bundle, find_robot(config.robot) if config.robot else None)
     config.check_bundle(bundle)
     scene = config.make_scene()
-    camera = camera_for(bundle.spec.camera, bundle.image_shape)
-    camera = camera.moved((0.0, 0.0, 0.0), math.radians(config.camera_pitch))
+    camera = camera_of(bundle).moved((0.0, 0.0, 0.0), math.radians(config.camera_pitch))
     camera = replace(camera, roll_rad=math.radians(config.camera_roll))
     body = make_body(
         config.body,
@@ -228,6 +227,8 @@ def player(config: EvalConfig) -> tuple[Controller, SimulatedBody, Task]:
     )
     if config.odometry == "legs":
         body = with_leg_odometry(body)
+    if bundle.observes("height_scan"):
+        body = with_height_scan(body, config.make_randomisation())
     steps = round(config.seconds / CONTROL_DT_S)
     if config.task != "forward":
         omni = bundle.contract["low_level"]["kind"] == OMNI.kind
@@ -244,10 +245,10 @@ def local_map(config: EvalConfig, body: SimulatedBody) -> SimulatedMap | None:
     return SimulatedMap(body, config.make_randomisation()) if config.guard else None
 
 
-def with_errors(episode: Episode, body: SimulatedBody) -> Episode:
-    """The episode, with the errors of a body's leg odometry among its metrics."""
-    if isinstance(body, LegOdometryBody):
-        episode.metrics.update(body.errors())
+def with_errors(config: EvalConfig, episode: Episode, body: SimulatedBody) -> Episode:
+    """The episode, with the errors of the body's leg odometry among its metrics, if it has one."""
+    if config.odometry == "legs":
+        episode.metrics.update(cast(LegOdometryBody, body).errors())
     return episode
 
 
@@ -261,7 +262,7 @@ def _start(config: EvalConfig) -> None:
 
     def run_seed(seed: int) -> Episode:
         episode = run_episode(controller, body, task, seed, look_ahead=guard)
-        return with_errors(episode, body)
+        return with_errors(config, episode, body)
 
     _run_seed = run_seed
 

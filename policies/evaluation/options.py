@@ -81,7 +81,7 @@ class EvalConfig(DisturbanceOptions, SceneOptions, WorkerOptions):
     camera_roll: Annotated[float, Range(-180.0, 180.0)] = 0.0
     """Additional roll of the camera, clockwise about its line of sight [degrees]."""
     guard: bool = False
-    """Stand before obstacles on the commanded way that depth has shown, as with the parameter
+    """Stand before obstacles on the commanded path that depth has shown, as with the parameter
     collision_guard of pixelgait-run: the local map then is in the films."""
     json: Path | None = None
     """Write the figures to this file."""

@@ -17,7 +17,7 @@ from string import Formatter
 from typing import Any
 
 from pixelgait.policies.runs.run import GIT
-from pixelgait.robot.bundle import SHIPPED
+from pixelgait.robot.bundle import SHIPPED, shipped_names
 from pixelgait.robot.cli.provenance import git_state
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import file_sha256, json_bytes, read_json, write_atomic
@@ -52,8 +52,8 @@ def read_recipe(name: str, out: Path) -> list[RecipeStep]:
     """
     path = SHIPPED / name / FILE if (SHIPPED / name / FILE).is_file() else Path(name)
     if not path.is_file():
-        shipped = sorted(file.parent.name for file in SHIPPED.glob(f"*/{FILE}"))
-        raise UserError(f"recipe '{name}': no such file, and none shipped ({', '.join(shipped)})")
+        shipped = ", ".join(shipped_names(FILE))
+        raise UserError(f"recipe '{name}': no such file, and none shipped ({shipped})")
     try:
         text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError:

@@ -17,7 +17,7 @@ import yaml
 
 from pixelgait.policies.normaliser import Normaliser
 from pixelgait.policies.runs.curve_picture import PICTURE
-from pixelgait.robot.bundle import CONTRACT, FILES, SHIPPED
+from pixelgait.robot.bundle import CONTRACT, FILES, SHIPPED, shipped_names
 from pixelgait.robot.cli.processes import interrupt_later
 from pixelgait.robot.cli.provenance import git_state, version
 from pixelgait.robot.control.low_level import OMNI, PLANAR
@@ -308,10 +308,9 @@ def find_run(path: Path, level: str) -> Path:
         if (folder / CONFIG).is_file():
             return folder
     refuse_many(path)
-    shipped = sorted(folder.parent.name for folder in SHIPPED.glob(f"*/{level}"))
     raise UserError(
         f"{path}: not a run folder, {CONFIG} is missing; nor a bundle with a {level} run beside "
-        f"it (shipped: {', '.join(shipped)})"
+        f"it (shipped: {', '.join(shipped_names(level))})"
     )
 
 

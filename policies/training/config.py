@@ -51,6 +51,7 @@ from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import file_sha256
 from pixelgait.robot.interface import CONTROL_DT_S
 from pixelgait.robot.spec import A1, find_robot, moved_robot
+from pixelgait.sim.body.camera import Sampling
 from pixelgait.sim.body.faults import parse_faults, require_camera, require_time
 from pixelgait.sim.body.randomisation import Randomisation, make_randomisation
 from pixelgait.sim.engines.registry import find_simulator, simulators
@@ -213,6 +214,12 @@ class CameraConfig(MountOptions, SceneOptions, TrainConfig):
     """Input of the high level: bearing of the initial heading, by the IMU."""
     memory: str = ""
     """Recurrent cell between encoder and head, such as gru:32 or lstm:16; empty: none."""
+    approach: bool = False
+    """Input of the high level: how much nearer the goal came since the last decision, so that a
+    robot notices what stops it (with --goal and --memory)."""
+    sampling: Sampling = "near"
+    """Depth of a pixel: near, of 3 x 3 rays what a robot takes of a larger image's pixels, so that
+    thin things show; centre, that of its middle."""
     encoder: str = "iap"
     """Image encoder, with options as in iap:patch=4,stride=4. height, width and channels (1 depth,
     3 RGB, 4 RGB-D) choose the camera. pixelgait-train encoders lists all encoders."""
@@ -221,6 +228,8 @@ class CameraConfig(MountOptions, SceneOptions, TrainConfig):
         super().check_inputs()
         if self.goal and self.ahead:
             raise UserError("--goal and --ahead are mutually exclusive")
+        if self.approach and not (self.goal and self.memory):
+            raise UserError("--approach needs --goal and --memory")
         scene = self.make_scene()
         if self.goal and not self.resume and not scene.has_goal_position:
             raise UserError(f"--goal: scene '{self.scene}' has no goal position, as rooms has")
@@ -247,6 +256,7 @@ class CameraConfig(MountOptions, SceneOptions, TrainConfig):
         return replace(
             super().plan(),
             mount=self.mount(find_robot(self.robot).camera),
+            sampling=self.sampling,
             high_level=self.architecture(),
             scene=self.scene,
             difficulty=self.difficulty,
@@ -261,7 +271,9 @@ class CameraConfig(MountOptions, SceneOptions, TrainConfig):
         """Architecture of the high level."""
         from pixelgait.policies.high_level import Architecture
 
-        return Architecture(self.encoder, self.mirror, self.goal, self.memory, self.ahead)
+        return Architecture(
+            self.encoder, self.mirror, self.goal, self.memory, self.ahead, self.approach
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,9 +11,11 @@ with different selections therefore compete (successive halving, Jamieson and Ta
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
@@ -50,15 +52,19 @@ from pixelgait.robot.spec import Array
 from pixelgait.sim.engines.kinematic_body import KinematicBody
 from pixelgait.sim.tasks.episode import Episode
 from pixelgait.sim.tasks.gliding import Look
+from pixelgait.sim.tasks.judging import ADVANCE_M
+from pixelgait.sim.tasks.task import progress_m
 from pixelgait.sim.tasks.teacher import Teacher
 from pixelgait.sim.workers.process_pool import Pool
 from pixelgait.sim.world.seeds import TRAINING, Stream
 
 COLLECTED = 0.3  # progress of a round once its demonstrations are there; assumption
 COLLECTING, COMPETING, FITTING = 3, 4, 5  # random streams of a round
-# A stuck student sees the same image again and again. Turning round takes 3 s, and towards a goal
-# it can be the right thing to do. With 15 s a navigator learned more slowly (see its card).
-STALL_STEPS, TURN_STALL_STEPS = 200, 600
+# A stuck student sees the same image again and again: its course ends. Towards a goal the teacher
+# drives it out first, so that long ways and the way out of a corner are shown. Numbers are
+# assumptions, in control steps of a stall, and in decisions of 0.2 s.
+STALL_STEPS, GOAL_STALL_STEPS = 200, 1500
+RESCUED_AFTER, RESCUED_FOR = 20, 20
 TEACHER_NOISE = 0.3  # share of the teacher's decisions with a random turn: shows how to recover
 
 
@@ -146,7 +152,7 @@ class DAgger:
         chosen = self._courses(self.config.courses, COLLECTING)
         leaders = list(self.students) if students_lead else [None]
         jobs = [  # in turn, each student leads on its courses
-            Courses(leader, seeds, difficulty)
+            Courses(leader, seeds, difficulty, self.config.knows)
             for i, leader in enumerate(leaders)
             for seeds in gliding_together(self.plan, chosen[i :: len(leaders)])
         ]
@@ -192,7 +198,8 @@ class DAgger:
         count = min(self.config.courses, TRIAL_COURSES // len(self.students))
         courses, difficulty = self._courses(count, COMPETING), self.plan.difficulty_in(self.round)
         files = [self.pool.shared(file) for file in dataset]
-        jobs = [Fit(each, files, self.config, courses, difficulty, seed) for each in students]
+        config = self.config.in_round(self.round)
+        jobs = [Fit(each, files, config, courses, difficulty, seed) for each in students]
         results = self.pool.imap(fit_student, jobs, f"round {self.round}: students")
         return counted(results, len(jobs), progress, COLLECTED, 1.0)
 
@@ -211,7 +218,7 @@ class DAgger:
             fit_to(
                 high_level,
                 dataset,
-                self.config,
+                self.config.in_round(self.round),
                 seed,
                 plan.device,
                 label=f"round {self.round}: steps",
@@ -273,45 +280,76 @@ class Courses:
     student: Array | None  # weights (n,) of the student that leads; None: the teacher leads
     seeds: Sequence[int]
     difficulty: float
+    knows: Literal["map", "seen"] = "map"  # the teacher
 
 
 def collect(courses: Courses) -> list[tuple[Demonstrations, Episode]]:
     """Demonstrations on each course, and its episode."""
     worker, high_level = _worker_and_network()
     bodies = worker.gliders(courses.difficulty, len(courses.seeds))
-    labels = [Labels(body, seed) for body, seed in zip(bodies, courses.seeds, strict=True)]
+    teachers = [teacher_of(body, courses.knows) for body in bodies]
+    labels = [Labels(*each) for each in zip(bodies, teachers, courses.seeds, strict=True)]
     if courses.student is not None:
         set_weights(high_level, courses.student)
 
     def decide(looks: Sequence[Look]) -> Sequence[Decision]:
         taught = [labels[look.robot].taught(look) for look in looks]
         if courses.student is not None:
-            return worker.decide(looks)
+            decided = worker.decide(looks)
+            rescued = [labels[look.robot].rescued for look in looks]
+            return [t if r else d for t, d, r in zip(taught, decided, rescued, strict=True)]
         return [
             labels[look.robot].perturbed(each) for look, each in zip(looks, taught, strict=True)
         ]
 
-    stall_steps = TURN_STALL_STEPS if bodies[0].scene.has_goal_position else STALL_STEPS
-    episodes = worker.glide(decide, courses.seeds, courses.difficulty, stall_steps)
+    stall_steps = GOAL_STALL_STEPS if bodies[0].scene.has_goal_position else STALL_STEPS
+    steps = worker.plan.steps
+    episodes = worker.glide(decide, courses.seeds, courses.difficulty, steps, stall_steps)
     shown = [each.shown(high_level.image_shape) for each in labels]
     return list(zip(shown, episodes, strict=True))
+
+
+def teacher_of(body: KinematicBody, knows: Literal["map", "seen"]) -> Teacher:
+    """The teacher of a robot, by what it knows."""
+    if knows == "map":
+        return Teacher(body)
+    from pixelgait.sim.tasks.seeing_teacher import SeeingTeacher
+
+    return SeeingTeacher(body)
 
 
 class Labels:
     """Teacher's decisions along one course, beside what the camera saw."""
 
-    def __init__(self, body: KinematicBody, seed: int) -> None:
-        self._teacher = Teacher(body)
+    def __init__(self, body: KinematicBody, teacher: Teacher, seed: int) -> None:
+        self._teacher = teacher
         self._rng = Stream.TEACHER_NOISE.rng(seed)
+        self._body = body
+        self._best_m = -math.inf  # progress, since the last rescue
+        self._since_best = 0  # decisions
         self._looks: list[Look] = []
         self._latents: list[Array] = []
 
+    @property
+    def rescued(self) -> bool:
+        """Whether the student is stuck, so that the teacher drives."""
+        return self._since_best > RESCUED_AFTER
+
     def taught(self, look: Look) -> Decision:
         """The teacher's decision, which is kept."""
+        self._note_progress()
         decision = self._teacher.decide()
         self._looks.append(look)
         self._latents.append(decision.latent)
         return decision
+
+    def _note_progress(self) -> None:
+        progress = progress_m(self._body)
+        ended = self._since_best > RESCUED_AFTER + RESCUED_FOR
+        if ended or (not self.rescued and progress > self._best_m + ADVANCE_M):
+            self._best_m, self._since_best = progress, 0
+        else:
+            self._since_best += 1
 
     def perturbed(self, decision: Decision) -> Decision:
         """The decision, now and then with a random turn."""

@@ -15,7 +15,6 @@ from tqdm import tqdm
 from pixelgait.policies.high_level import flat_weights, make_high_level
 from pixelgait.policies.low_level import carried_over, widened
 from pixelgait.policies.normaliser import Normaliser
-from pixelgait.policies.runs.board import open_board
 from pixelgait.policies.runs.curve_picture import PICTURE, draw_curve
 from pixelgait.policies.runs.run import (
     BEST,
@@ -30,6 +29,7 @@ from pixelgait.policies.runs.run import (
     load_checkpoint,
     robot_of,
 )
+from pixelgait.policies.runs.tensorboard_events import open_board
 from pixelgait.policies.runs.trained import network_options
 from pixelgait.policies.training.config import (
     CameraConfig,

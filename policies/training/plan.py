@@ -13,6 +13,7 @@ from pixelgait.robot.control.low_level import OMNI, PLANAR, LinearShape
 from pixelgait.robot.control.observation import COLOURS
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.spec import A1, Array, CameraMount, RobotSpec, find_robot, mounted, moved_robot
+from pixelgait.sim.body.camera import Sampling
 from pixelgait.sim.body.faults import Fault
 from pixelgait.sim.body.randomisation import Randomisation
 from pixelgait.sim.engines.registry import simulators
@@ -86,11 +87,16 @@ class DAggerConfig:
     rate: Annotated[float, Range(1e-6, 1.0)] = 0.003
     """Learning rate (Adam); a round's weights are averaged over its last steps. At 0.01 one CNN in
     three diverges, and one of twice the width did at the default."""
+    decay: Annotated[float, Range(0.5, 1.0)] = 1.0
+    """Factor on the learning rate per round; below 1 a memory settles."""
     huber: Annotated[float, Range(0.0, 10.0)] = 0.0
     """Error above which the loss is linear (Huber), so that of two equally good turns the likelier
     one is learned, not their mean; 0: squared error."""
     unrolled: Annotated[int, Range(1, 1000)] = 32
     """Length of a batch's sequences, through which gradients go back in time (with --memory)."""
+    knows: Literal["map", "seen"] = "map"
+    """Knowledge of the teacher: the whole map, or only the part that the robot's camera has seen so
+    far. In furnished houses the whole map shows paths that no student can see."""
     recolour: bool = False
     """Draw other colours and light for every image in every gradient step."""
 
@@ -116,8 +122,15 @@ class DAggerConfig:
             raise UserError(
                 f"--dagger.batch {self.batch}: expected one sequence of {self.unrolled} or more"
             )
-        if self.rate != default.rate and not (gradient or student.memory):
-            raise UserError("--dagger.rate has no effect: only a head is fitted, at its own rate")
+        for name in ("rate", "decay"):
+            changed = getattr(self, name) != getattr(default, name)
+            if changed and not (gradient or student.memory):
+                why = "only a head is fitted, at its own rate"
+                raise UserError(f"--dagger.{name} has no effect: {why}")
+
+    def in_round(self, number: int) -> DAggerConfig:
+        """The settings of a round, counted from 1."""
+        return replace(self, rate=self.rate * self.decay ** (number - 1))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,6 +141,7 @@ class Plan:
     steps: int  # control steps of a training episode
     robot: str = A1.name
     mount: CameraMount | None = None  # of its camera; None: the robot's own
+    sampling: Sampling = "centre"  # of its depth
     body: str = "pybullet"  # a `BodyName`; not used by imitate, which glides
     high_level: Architecture | None = None  # of the tasks with a camera
     scene: str = ObstacleCourse.name  # of the tasks with a camera; the others are on flat ground
@@ -166,9 +180,14 @@ class Plan:
 
     @property
     def batched(self) -> bool:
-        """Whether MuJoCo steps many robots at once: ideal ones on flat ground."""
-        ideal = self.randomisation is None and not self.faults
-        return self.body == "mujoco" and not self.sees and ideal
+        """Whether MuJoCo steps many robots at once, without cameras."""
+        return self.body == "mujoco" and not self.sees and not self.faults and self._one_motor
+
+    @property
+    def _one_motor(self) -> bool:
+        """Whether all motors have a delay or all are ideal: MuJoCo's own round differently."""
+        ranges = self.randomisation
+        return ranges is None or ranges.delay_s[1] > 0.0 or ranges.torque_drop[1] > 0.0
 
     @property
     def low_level_weights(self) -> int:

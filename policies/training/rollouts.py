@@ -47,6 +47,7 @@ from pixelgait.sim.world.seeds import FIRST_EVALUATION_SEED, VALIDATION
 
 if TYPE_CHECKING:
     from pixelgait.sim.batched.mujoco_batch import MuJoCoBatch
+    from pixelgait.sim.engines.mujoco_body import MuJoCoBody
 
 Figures = dict[str, float]
 Progress = Callable[[float], object]  # is called with the share done of an iteration
@@ -82,10 +83,13 @@ class RolloutWorker:
             self.task = navigation_task(scene, plan.steps, plan.contact_cost)
         self.high_level = make_high_level(plan.high_level, 0) if plan.high_level else None
         high = self.high_level
-        self.camera = camera_for(self.spec.camera, high.image_shape) if high else None
+        self.camera = None
+        if high:
+            self.camera = camera_for(self.spec.camera, high.image_shape, plan.sampling)
         self._bodies: dict[tuple[str, float], SimulatedBody] = {}
         self._gliders: dict[float, list[KinematicBody]] = {}
         self._batches: dict[tuple[int, float], MuJoCoBatch] = {}  # robots, height of the kerb
+        self._randomised: dict[float, list[MuJoCoBody]] = {}  # of batches, by the kerb's height
 
     def body(self, difficulty: float, seed: int) -> SimulatedBody:
         """The robot in the scene of a difficulty, in the simulator of a seed; made once."""
@@ -133,7 +137,6 @@ class RolloutWorker:
     def _run_at_once(self, jobs: Sequence[Job]) -> list[list[Episode]]:
         """All robots of all candidates in one batch; a suspect episode is repeated alone."""
         from pixelgait.sim.batched.controller import stacked
-        from pixelgait.sim.batched.mujoco_batch import MuJoCoBatch  # MuJoCo may not be installed
         from pixelgait.sim.batched.tasks import batch_of, run_batch
 
         candidates = [self._policy(job.weights, job.normaliser)[1] for job in jobs]
@@ -145,15 +148,30 @@ class RolloutWorker:
                 continue
             key = len(rows), jobs[0].difficulty if climbs else -1.0
             if key not in self._batches:
-                self._batches[key] = MuJoCoBatch(self.spec, key[0], self._open_ground(key[1]))
+                self._batches[key] = self._batch(*key)
             seeds = [seed for _, seed in rows]
             low_levels = stacked([candidates[i] for i, _ in rows])
-            task = batch_of(self.climb if climbs else self.task, seeds)
+            task = batch_of(self._task_of(rows[0][1]), seeds)
             ran = run_batch(low_levels, self._batches[key], task, seeds)
             for (i, seed), episode in zip(rows, ran, strict=True):
                 alone = replace(jobs[i], seeds=[seed])
                 found[i, seed] = episode or self._run_alone(alone)[0]
         return [[found[i, seed] for seed in job.seeds] for i, job in enumerate(jobs)]
+
+    def _batch(self, robots: int, difficulty: float) -> MuJoCoBatch:
+        """Robots to step at once; randomised ones have models of their own, compiled once."""
+        from pixelgait.sim.batched.mujoco_batch import MuJoCoBatch  # MuJoCo may not be installed
+        from pixelgait.sim.batched.randomised_batch import RandomisedBatch
+        from pixelgait.sim.engines.mujoco_body import MuJoCoBody
+
+        ground, ranges = self._open_ground(difficulty), self.plan.randomisation
+        if ranges is None:
+            return MuJoCoBatch(self.spec, robots, ground)
+        bodies = self._randomised.setdefault(difficulty, [])
+        while len(bodies) < robots:
+            body = MuJoCoBody(self.spec, ground, randomisation=ranges, foot_sensors=True)
+            bodies.append(body)
+        return RandomisedBatch(bodies[:robots])
 
     def _run_alone(self, job: Job) -> list[Episode]:
         """One robot after the other."""
@@ -161,11 +179,14 @@ class RolloutWorker:
         return [self._episode(controller, job.difficulty, seed) for seed in job.seeds]
 
     def _episode(self, controller: Controller, difficulty: float, seed: int) -> Episode:
-        task = self.task
+        task = self._task_of(seed)
         if self.plan.omni:
-            task = self.climb if self.plan.climbs(seed) else self.task
             controller.high_level = task.command  # type: ignore[attr-defined]
         return run_episode(controller, self.body(difficulty, seed), task, seed)
+
+    def _task_of(self, seed: int) -> Task:
+        """The task of an episode: the plan's, or a climb over a kerb."""
+        return self.climb if self.plan.climbs(seed) else self.task
 
     def controller(self, weights: Array, normaliser: Normaliser) -> Controller:
         """The controller of a robot with legs: both levels and the supervisor."""
@@ -184,7 +205,7 @@ class RolloutWorker:
         return [
             episode
             for seeds in gliding_together(self.plan, job.seeds)
-            for episode in self.glide(self.decide, seeds, job.difficulty)
+            for episode in self.glide(self.decide, seeds, job.difficulty, job.steps)
         ]
 
     def decide(self, looks: Sequence[Look]) -> Sequence[Decision]:
@@ -201,6 +222,7 @@ class RolloutWorker:
         high_levels: HighLevels,
         seeds: Sequence[int],
         difficulty: float,
+        steps: int,
         stall_steps: float | None = None,
     ) -> list[Episode]:
         """Episodes of gliding robots, all at once; None: they may stall as long as the task lets.
@@ -209,7 +231,7 @@ class RolloutWorker:
         """
         glides: list[Glide] = []
         for body, seed in zip(self.gliders(difficulty, len(seeds)), seeds, strict=True):
-            task = navigation_task(body.scene, self.task.steps, self.plan.contact_cost)
+            task = navigation_task(body.scene, steps, self.plan.contact_cost)
             task.stall_steps = task.stall_steps if stall_steps is None else stall_steps
             glides.append(Glide(len(glides), body, task, seed))
         return glide_episodes(high_levels, glides)

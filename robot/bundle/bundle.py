@@ -33,6 +33,7 @@ from pixelgait.robot.control.observation import IMU, NO_GOAL, camera_contract
 from pixelgait.robot.control.velocity import Response, VelocityController
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.estimation.kinematics import posed
+from pixelgait.robot.estimation.leg_odometry import LegOdometry
 from pixelgait.robot.files import file_sha256, read_json
 from pixelgait.robot.interface import (
     CONTROL_DT_S,
@@ -42,6 +43,7 @@ from pixelgait.robot.interface import (
     Image,
     Reading,
 )
+from pixelgait.robot.mapping.height_scan import POINTS
 from pixelgait.robot.safety.supervisor import (
     CAMERA,
     SENSOR_TIMEOUTS,
@@ -57,12 +59,14 @@ from pixelgait.robot.spec import (
     Array,
     Legs,
     RobotSpec,
+    TrainedMounts,
     find_robot,
     mount_in,
     mounted,
     robot_from_numbers,
     robot_numbers,
     spec_contract,
+    trained_mounts,
 )
 
 if TYPE_CHECKING:
@@ -152,6 +156,11 @@ class Bundle:
         return camera["height"], camera["width"], camera["channels"]
 
     @property
+    def trained_mounts(self) -> TrainedMounts:
+        """Mounts of the camera that the policy knows."""
+        return trained_mounts(self.contract["camera"], self.spec.camera, self.spec.stand_height_m)
+
+    @property
     def takes(self) -> dict[str, list[int]]:
         """Inputs of the high level, by name, with shapes."""
         inputs = self.contract["graphs"][HIGH_LEVEL]["inputs"]
@@ -206,6 +215,8 @@ class Bundle:
             np.array((0.0, 0.0, 0.0, 1.0)),
             np.zeros(3),
             lambda: Image(np.zeros(self.image_shape, np.uint8), 0.0),
+            linear_velocity=np.zeros(3),
+            height_scan=np.full(len(POINTS), self.spec.stand_height_m),
         )
         for _ in range(WARM_UP):
             self.high_level(np.zeros(self.image_shape, np.uint8))
@@ -224,7 +235,15 @@ class Bundle:
         timeouts = sensor_timeouts or sensor_timeouts_of(self.contract)
         guard = Supervisor(self.spec, timeouts, self.legs)
         decides = self.high_level if high_level is None else high_level
-        return Controller(decides, self.low_level, guard, stopwatch)
+        return Controller(decides, self.low_level, guard, stopwatch, self.odometry())
+
+    def observes(self, name: str) -> bool:
+        """Whether the low level takes this of `FEEDS`."""
+        return name in self.contract["graphs"][LOW_LEVEL]["inputs"]
+
+    def odometry(self) -> LegOdometry | None:
+        """Leg odometry of a low level that observes the base's velocity; None: it does not."""
+        return LegOdometry(self.spec) if self.observes("linear_velocity") else None
 
     def velocity_controller(
         self,
@@ -423,8 +442,13 @@ def find_bundle(name: str) -> Path:
     if (file := Path(name)).is_file():
         there = f", as {file.parent}" if (file.parent / CONTRACT).is_file() else ""
         raise BundleError(f"'{name}' is a file, expected a folder with {CONTRACT}{there}")
-    known = ", ".join(sorted(p.parent.name for p in SHIPPED.glob(f"*/{CONTRACT}"))) or "none"
+    known = ", ".join(shipped_names()) or "none"
     raise BundleError(f"bundle '{name}': no {CONTRACT} in that folder, and none shipped ({known})")
+
+
+def shipped_names(part: str = CONTRACT) -> list[str]:
+    """Names of the shipped bundles that have this file or folder."""
+    return sorted(path.parent.name for path in SHIPPED.glob(f"*/{part}"))
 
 
 def shipped_low_level(robot: str) -> Path:
@@ -543,6 +567,7 @@ def check_agreement(
     _check_values(contract["spec"], spec_contract(spec), "spec.")
     _check_pace(contract)
     _check_values(contract["camera"], camera_contract(image_shape), "camera.")
+    trained_mounts(contract["camera"], spec.camera, spec.stand_height_m)
     _check_values(contract["motors"], DRIVER, "motors.")
     _check_values(contract["start"], START, "start.")
 

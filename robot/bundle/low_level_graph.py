@@ -12,6 +12,7 @@ from pixelgait.robot.control.controller import velocity
 from pixelgait.robot.control.low_level import LATENT_SIZE
 from pixelgait.robot.control.observation import imu_vector
 from pixelgait.robot.interface import Reading
+from pixelgait.robot.mapping.height_scan import POINTS
 from pixelgait.robot.rotation import gravity
 from pixelgait.robot.spec import AXES, Array, Legs
 
@@ -20,20 +21,22 @@ TURNS_RAD_PER_S = 0.1  # a slower turn needs no forward speed; assumption
 # Inputs that a graph may have, by name: size and value, from latent command, reading and legs.
 FEEDS: Mapping[str, tuple[int, Feed]] = {
     "latent": (LATENT_SIZE, lambda latent, *_: latent[:LATENT_SIZE]),
-    "command": (len(AXES), lambda latent, _, legs: obeyed(legs, latent)),
+    "command": (len(AXES), lambda latent, _, legs: walker_velocity(legs, latent)),
     "climb": (1, lambda latent, *_: latent[3:4] if latent.size > len(AXES) else np.zeros(1)),
     "imu": (4, lambda _, reading, __: imu_vector(reading)),
+    "linear_velocity": (3, lambda _, reading, __: reading.linear_velocity),
     "angular_velocity": (3, lambda _, reading, __: reading.angular_velocity),
     "gravity": (3, lambda _, reading, __: gravity(reading.orientation.tolist())),
     "joint_angles": (12, lambda _, reading, __: reading.joint_angles),
     "joint_velocities": (12, lambda _, reading, __: reading.joint_velocities),
+    "height_scan": (len(POINTS), lambda _, reading, __: reading.height_scan),
 }
 TARGETS = "joint_targets"
 # Inputs that start with 0 and are fed the output of the last step, in this order.
 CARRIED = {"phase": "next_phase", "state": "next_state"}
 
 
-def obeyed(legs: Legs, latent: Array) -> Array:
+def walker_velocity(legs: Legs, latent: Array) -> Array:
     """The velocity (3,) that a walker is commanded: within its ranges, fast enough to turn.
 
     A gait's turn may exceed its range, by what the heading hold adds.

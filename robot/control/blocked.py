@@ -2,7 +2,7 @@
 
 A policy walks into what its camera does not show: a pane of glass, a thin bar. Two signs:
 
-* **Odometry**, where there is some: the robot covers far less than the commanded way.
+* **Odometry**, where there is some: the robot covers far less than the commanded path.
 * **Pushing.** Torques of the legs are, by their Jacobians, forces of the feet on the ground. A
   robot that walks steadily needs none ahead, one that is blocked pushes with up to its friction.
   Errors of encoders and IMU shift the measured force: what counts is its rise within the walk.
@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -40,21 +41,25 @@ TURN_RISE = 0.05  # more at the fastest turn; assumption
 SMOOTHING_S, USUAL_S = 0.5, 8.0  # time constants: a gait cycle; what is usual in this walk
 EVERY = 4  # control steps: 25 Hz are enough for a gait of 2 Hz
 SLOPE_SHARE = 0.5  # measured rise on a slope, as a share of it: a robot's legs are heavy
-LEAST_WAY = 0.25  # of the commanded way; assumption
-WAY_M, WAY_S = 0.3, 1.5  # commanded at least, within this time; assumption
+LEAST_PROGRESS = 0.25  # of the commanded path; assumption
+PATH_M, PATH_S = 0.3, 1.5  # commanded at least, within this time; assumption
 SEEN_S, NOISY = 0.1, 3  # between poses; so many are averaged
 
 BACK_M_PER_S, BACK_S = -0.25, 1.2  # as a latent below -1, see `Blocked`
 AWAY_RAD_PER_S, AWAY_S = 0.8, 1.2
 TRIES = 3
+NOT_SINGULAR = 1e-6 * np.eye(3)  # [m^2/rad^2], added to J J^T of straight legs
 FREE_S = 20.0  # of walking without being blocked, after which it has three tries again; assumption
 
 
 class PushCheck:
     """Whether the legs of a walking robot push against something."""
 
-    def __init__(self, spec: RobotSpec, gains: Gains) -> None:
-        self._spec, self._gains, self._legs = spec, gains, LegKinematics(spec)
+    def __init__(
+        self, spec: RobotSpec, gains: Gains, kinematics: LegKinematics | None = None
+    ) -> None:
+        self._spec, self._gains = spec, gains
+        self._legs = kinematics or LegKinematics(spec)
         self.begin()
 
     def begin(self) -> None:
@@ -103,55 +108,56 @@ class PushCheck:
         spec, velocities = self._spec, reading.joint_velocities
         torques = self._gains.kp * (targets - reading.joint_angles)
         torques -= self._gains.kd * velocities
-        torques = np.clip(torques, -spec.torque_limit_nm, spec.torque_limit_nm)
+        most = spec.torque_limit_nm
+        torques = np.minimum(np.maximum(torques, -most), most)
         feet = self._legs.feet(reading.joint_angles.tolist())
         by_joint = np.array([foot[1:] for foot in feet])  # (4, 3, 3): transposed Jacobians
         across = by_joint.transpose(0, 2, 1)
-        square = across @ by_joint + 1e-6 * np.eye(3)  # not singular with straight legs
+        square = across @ by_joint + NOT_SINGULAR
         x, _, z = -np.linalg.solve(square, across @ torques.reshape(len(LEGS), 3, 1)).sum(0)[:, 0]
         (_, pitch), trunk = roll_pitch(reading.orientation.tolist()), _pitch(feet)
         cos, sin = math.cos(pitch), math.sin(pitch)
         return np.array((x * cos + z * sin, z * cos - x * sin, pitch - trunk, trunk))
 
 
-def _pitch(feet: list[Foot]) -> float:
+def _pitch(feet: Sequence[Foot]) -> float:
     """Pitch [rad] of the trunk to the plane through the feet: front legs come first."""
     (fx, fz), (rx, rz) = _below(feet[:2]), _below(feet[2:])
     return math.atan2(fz - rz, fx - rx)
 
 
-def _below(pair: list[Foot]) -> tuple[float, float]:
+def _below(pair: Sequence[Foot]) -> tuple[float, float]:
     """Sum of x, and of z, of two feet [m]."""
     return sum(foot.position[0] for foot in pair), sum(foot.position[2] for foot in pair)
 
 
-class WayCheck:
-    """Whether odometry shows far less than the commanded way."""
+class ProgressCheck:
+    """Whether odometry shows far less than the commanded path."""
 
     def __init__(self) -> None:
         self.pause()
 
     def pause(self) -> None:
         """Judge anew: the robot stands or is manoeuvred, or there is no odometry."""
-        self._seen: deque[tuple[float, Array]] = deque(maxlen=round(WAY_S / SEEN_S))
-        self._way_m, self._steps = 0.0, 0
+        self._seen: deque[tuple[float, Array]] = deque(maxlen=round(PATH_S / SEEN_S))
+        self._path_m, self._steps = 0.0, 0
 
     def stuck(self, odometry: Array | None, speed: float) -> bool:
         """Called in every step of walking, with the commanded speed [m/s]."""
         if odometry is None or not np.isfinite(odometry).all():
             self.pause()
             return False
-        self._way_m += speed * CONTROL_DT_S
+        self._path_m += speed * CONTROL_DT_S
         self._steps += 1
         if self._steps % round(SEEN_S / CONTROL_DT_S):
             return False
-        self._seen.append((self._way_m, odometry[:2]))
-        way_m = self._way_m - self._seen[0][0]
-        if len(self._seen) < WAY_S / SEEN_S or way_m < WAY_M:
+        self._seen.append((self._path_m, odometry[:2]))
+        path_m = self._path_m - self._seen[0][0]
+        if len(self._seen) < PATH_S / SEEN_S or path_m < PATH_M:
             return False
         places = np.array([place for _, place in self._seen])  # noisy
         moved_m = np.linalg.norm(places[-NOISY:].mean(0) - places[:NOISY].mean(0))
-        return bool(moved_m < LEAST_WAY * way_m)
+        return bool(moved_m < LEAST_PROGRESS * path_m)
 
 
 class Blocked:
@@ -168,8 +174,15 @@ class Blocked:
     to `answers_s` to begin to walk is not judged for so long.
     """
 
-    def __init__(self, spec: RobotSpec | None, gains: Gains, answers_s: float = 0.0) -> None:
-        self._push, self._way = PushCheck(spec, gains) if spec else None, WayCheck()
+    def __init__(
+        self,
+        spec: RobotSpec | None,
+        gains: Gains,
+        answers_s: float = 0.0,
+        kinematics: LegKinematics | None = None,
+    ) -> None:
+        self._push = PushCheck(spec, gains, kinematics) if spec else None
+        self._progress = ProgressCheck()
         self._answers_steps = round(answers_s / CONTROL_DT_S)
         self.begin()
 
@@ -181,7 +194,7 @@ class Blocked:
         self._free_steps = 0  # walked since the last one
         if self._push is not None:
             self._push.begin()
-        self._way.pause()
+        self._progress.pause()
 
     @property
     def manoeuvres(self) -> bool:
@@ -213,7 +226,7 @@ class Blocked:
             return False
         turn = float(latent[1])
         pushes = self._push is not None and self._push.pushes(reading, targets, turn)
-        if not (self._way.stuck(reading.odometry, speed) or pushes):
+        if not (self._progress.stuck(reading.odometry, speed) or pushes):
             return False
         self._pause()
         self._free_steps = 0
@@ -226,7 +239,7 @@ class Blocked:
     def _pause(self) -> None:
         if self._push is not None:
             self._push.pause()
-        self._way.pause()
+        self._progress.pause()
 
     @property
     def cause(self) -> str:

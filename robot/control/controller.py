@@ -19,7 +19,8 @@ from pixelgait.robot.control.low_level import (
     LATENT_SPEED_M_PER_S,
     PLANAR,
 )
-from pixelgait.robot.control.observation import NO_GOAL, goal_vector, policy_image
+from pixelgait.robot.control.observation import NO_GOAL, base_velocity, goal_vector, policy_image
+from pixelgait.robot.estimation.leg_odometry import LegOdometry, Motion
 from pixelgait.robot.interface import CONTROL_DT_S, Image, JointCommand, Reading
 from pixelgait.robot.rotation import heading, is_unit, wrap_angle
 from pixelgait.robot.safety.supervisor import (
@@ -37,7 +38,7 @@ from pixelgait.robot.spec import AXES, Array, Legs, Ranges, RobotSpec
 # Values beyond -1..1 are for low levels whose contract has larger ranges.
 MAX_SPEED_M_PER_S = LATENT_SPEED_M_PER_S
 MAX_YAW_RATE_RAD_PER_S = 1.0
-# Velocity commands that the gait obeys, by `spec.AXES`.
+# Velocity commands that the gait follows, by `spec.AXES`.
 GAIT_COMMAND: Ranges = (
     (0.0, MAX_SPEED_M_PER_S),
     (0.0, 0.0),
@@ -157,7 +158,8 @@ class HeadingHold:
         """The corrected latent command; its yaw rate may exceed the range by half."""
         before, self._heading = self._heading, heading(orientation.tolist())
         speed, yaw_rate = commanded(latent)
-        stands = speed == 0.0 and yaw_rate == 0.0 and not latent[LATENT_SIZE : len(AXES)].any()
+        ahead, turn, *aside = latent.tolist()
+        stands = speed == 0.0 and yaw_rate == 0.0 and not any(aside[:1])
         if before is None or stands:  # a standing robot does not turn
             self.error_rad = self._yaw_rate = 0.0
             return latent
@@ -167,7 +169,7 @@ class HeadingHold:
             error = self.error_rad + self._yaw_rate * CONTROL_DT_S - turned
             self.error_rad = min(max(error, -self.MOST_RAD), self.MOST_RAD)
         more = self.GAIN_PER_S * self.error_rad / MAX_YAW_RATE_RAD_PER_S
-        return np.array((latent[0], latent[1] + more, *latent[LATENT_SIZE:]))
+        return np.array((ahead, turn + more, *aside))
 
 
 # As it stands in the contract.
@@ -337,14 +339,19 @@ class Controller(DecisionScheduler):
         low_level: LowLevel,
         supervisor: Supervisor,
         stopwatch: Stopwatch = NO_STOPWATCH,
+        odometry: LegOdometry | None = None,
     ) -> None:
+        """With `odometry` readings of the low level have the base's velocity."""
         super().__init__(high_level, stopwatch)
         self.low_level = low_level
         self.supervisor = supervisor
+        self._odometry = odometry
+        self.motion: Motion | None = None  # by an operation's legs; None: by `odometry`
+        self._sent: JointCommand | None = None  # the last command
         self.heading_hold = HeadingHold()
         self.carried = np.zeros(1)  # state of the low level
         self.wanted = self.followed = STAND  # latent commands of the last step
-        self.free_m = math.inf  # of the wanted way, by a collision guard
+        self.free_m = math.inf  # of the wanted path, by a collision guard
         self.walked_steps = self.limited_steps = 0  # all; those whose targets were limited
 
     @property
@@ -365,11 +372,15 @@ class Controller(DecisionScheduler):
     def shadow(self) -> Controller:
         """A controller with the same graphs and a memory of its own."""
         supervisor = Supervisor(self.supervisor.spec, legs=self.supervisor.legs)
-        return Controller(self.high_level, self.low_level, supervisor)
+        odometry = None if self._odometry is None else LegOdometry(supervisor.spec)
+        return Controller(self.high_level, self.low_level, supervisor, odometry=odometry)
 
     def reset(self) -> None:
         """Start anew with a robot in an unknown state: no fault, no reading, no command sent."""
         self.supervisor.reset()
+        self._sent = None
+        if self._odometry is not None:
+            self._odometry.reset()
         self.begin()
 
     def begin(self) -> None:
@@ -435,10 +446,14 @@ class Controller(DecisionScheduler):
         self, latent: Array, reading: Reading, felt: Reading, ages: Mapping[str, float]
     ) -> JointCommand:
         """The command to send for a latent command, by low level and supervisor."""
+        if self._odometry is not None:
+            motion = self.motion or self._odometry.update(reading, self._sent)
+            felt = replace(felt, linear_velocity=base_velocity(motion))
         targets, self.carried = self.low_level(latent, felt, self.carried)
         self.stopwatch.lap("low_level")
         command = self.supervisor.review(reading, targets, ages, self.supervisor.walking)
         self.walked_steps += 1
-        self.limited_steps += not np.array_equal(command.targets, targets)
+        self.limited_steps += bool(np.count_nonzero(command.targets != targets))
+        self._sent = command
         self.stopwatch.lap("safety")
         return command

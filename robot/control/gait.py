@@ -60,6 +60,7 @@ from typing import Any
 import numpy as np
 
 from pixelgait.robot.estimation.kinematics import LegKinematics
+from pixelgait.robot.interface import GRAVITY_M_PER_S2
 from pixelgait.robot.spec import LEGS, Array, RobotSpec
 
 TWO_PI = 2.0 * np.pi
@@ -67,7 +68,6 @@ TROT = np.array([0.0, 0.5, 0.5, 0.0])  # offsets of FR, FL, RR, RL as fractions 
 LEG_BY_LEG = np.arange(12).reshape(3, 4).T.ravel()  # from all abductions, swings, extensions
 A_STANCE_RAD = -0.02  # Google tg_simple.py: the stance leg gives way a little
 FOLDED_RAD = -0.8  # assumption: extension of the legs of a robot that lies
-GRAVITY_M_PER_S2 = 9.81
 LOADING = 4.0  # assumption: a leg takes its load within asin(1 / 4), a twelfth of its stance
 MIN_SURPLUS, MAX_SURPLUS = -0.5, 1.0  # assumption: of the weight, when lifted or overloaded
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pixelgait.robot.errors import UserError
+from pixelgait.robot.estimation.leg_odometry import Motion
 from pixelgait.robot.interface import Reading
 from pixelgait.robot.rotation import roll_pitch, wrap_angle
 from pixelgait.robot.spec import Array
@@ -21,6 +22,7 @@ DEPTH_SAMPLES = 3  # each way in a larger image's cell: the fewest that outvote 
 # THIN_PER_M, and are nearer than the median by more than that [1/m]: seven times a RealSense's
 # noise, and more than the ground's slope within a cell (assumption).
 THIN_SAMPLES, THIN_PER_M = 3, 0.06
+LENS_M = 0.01  # -inf, and nearer, is at the lens
 COLOURS = 3  # the first channels of RGB and RGB-D images
 ENCODINGS = {1: "depth", 3: "rgb8", 4: "rgbd"}  # of images (H, W, C) uint8, by their channels
 
@@ -46,6 +48,15 @@ _HOLES = (
     "measured; with none above, and beside none or only nearer ones than below, it is beyond range"
 )
 RED = np.array((255.0, 0.0, 0.0))  # of the attention overlay
+
+
+def base_velocity(motion: Motion) -> Array:
+    """The base's velocity (3,) [m/s] in its own frame; upwards, which legs tell badly, it is 0."""
+    ux, uy, uz = motion.up
+    level = math.sqrt(max(1e-9, 1.0 - ux * ux))
+    ahead = np.array((level, -ux * uy / level, -ux * uz / level))
+    left = np.cross(motion.up, ahead)
+    return np.asarray(motion.ahead * ahead + motion.left * left)
 
 
 def imu_vector(reading: Reading) -> Array:

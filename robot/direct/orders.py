@@ -7,10 +7,11 @@ the connection: a web page can make a browser send lines of its own, but HTTP's 
 
 from __future__ import annotations
 
+import math
 import socket
 import socketserver
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
@@ -25,7 +26,9 @@ if TYPE_CHECKING:  # an emergency stop does not wait for numerical libraries
 HOST, PORT = "127.0.0.1", 7420  # the port is not registered with IANA
 LONGEST = 100  # bytes of an order
 ANSWER_S = 2.0
-Port = Annotated[int, Range(1024, 65535)]
+GOAL, FARTHEST_M = "goal", 10_000.0
+PORTS = Range(1024, 65535)
+Port = Annotated[int, PORTS]
 
 
 class OrderServer:
@@ -35,10 +38,18 @@ class OrderServer:
         UserError: the port is in use.
     """
 
-    def __init__(self, operator: Operator, port: int) -> None:
+    def __init__(self, operator: Operator, port: int, to_goals: bool = False) -> None:
         orders = operator.orders("pixelgait-order")
+
+        def order(line: str) -> Callable[[], tuple[bool, str]] | None:
+            name, _, place = line.partition(" ")
+            if name == GOAL and to_goals:
+                return lambda: _go(operator, place)
+            return orders.get(line)
+
+        names = ", ".join((*orders, f"{GOAL} X Y")[: None if to_goals else -1])
         try:
-            self._server = _Server((HOST, port), _handler(orders))
+            self._server = _Server((HOST, port), _handler(order, names))
         except OSError as error:
             raise UserError(f"--orders {port}: {error.strerror}") from None
         self._thread = threading.Thread(
@@ -58,15 +69,26 @@ class _Server(socketserver.ThreadingTCPServer):
     block_on_close = False  # a client that stays connected does not keep the process
 
 
+def _go(operator: Operator, place: str) -> tuple[bool, str]:
+    """Send the robot to a place, its x and y [m] as text."""
+    try:
+        x, y = map(float, place.split())
+    except ValueError:
+        x = y = math.nan
+    if not (abs(x) <= FARTHEST_M and abs(y) <= FARTHEST_M):
+        return False, f"expected goal X Y [m], not goal {place}"
+    return operator.go_to((x, y))
+
+
 def _handler(
-    orders: Mapping[str, Callable[[], tuple[bool, str]]],
+    find: Callable[[str], Callable[[], tuple[bool, str]] | None], names: str
 ) -> type[socketserver.StreamRequestHandler]:
     class Handler(socketserver.StreamRequestHandler):
         def handle(self) -> None:
             while line := self.rfile.readline(LONGEST):
-                order = orders.get(line.decode(errors="replace").strip())
+                order = find(line.decode(errors="replace").strip())
                 if order is None:
-                    self._answer(False, f"no such order, choose from {', '.join(orders)}")
+                    self._answer(False, f"no such order, choose from {names}")
                     break
                 self._answer(*order())
 
@@ -104,8 +126,9 @@ class OrderConfig:
     same lines over TCP themselves.
     """
 
-    order: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="ORDER")]
-    """arm, stand_up, walk, lie_down, emergency_stop, reset_emergency_stop or disarm."""
+    order: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="ORDER")]
+    """arm, stand_up, walk, lie_down, emergency_stop, reset_emergency_stop or disarm; goal X Y [m],
+    ahead and to the left of where the run began, or cancel_goal."""
     port: Port = PORT
     """The run's --orders."""
 
@@ -117,7 +140,7 @@ def main() -> None:
 
 def run(config: OrderConfig) -> None:
     """Send the order and print the answer; see `send`."""
-    print(send(config.order, config.port))
+    print(send(" ".join(config.order), config.port))
 
 
 if __name__ == "__main__":

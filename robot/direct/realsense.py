@@ -6,16 +6,18 @@ import pickle
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any
 
 from pixelgait.robot.control.lens import misfit
 from pixelgait.robot.errors import UserError
+from pixelgait.robot.ros.common.topic_names import DEPTH
 from pixelgait.robot.runtime.camera_images import camera_topics
+from pixelgait.robot.runtime.map_feed import MapFeed
 from pixelgait.robot.runtime.newest import Newest
-from pixelgait.robot.spec import CameraMount
+from pixelgait.robot.spec import CameraMount, RobotSpec
 
 PROCESS = "pixelgait.robot.direct.camera_process"
 CLOSE_S = 1.0  # at most, for the camera's process to end; assumption
@@ -95,6 +97,10 @@ class RealSenseFrames(Newest):
                 return f"{topic}: {what}"
         return None
 
+    def lens(self, topic: str) -> Any | None:
+        """The lens of a topic, as sensor_msgs/CameraInfo; None while it is unknown."""
+        return self._lenses.get(topic)
+
     def close(self) -> None:
         """End the camera's process."""
         self._closing.set()
@@ -128,3 +134,21 @@ class RealSenseFrames(Newest):
                 self._arrived.update(sent.frames or {})
             process.kill()
         self._problem = self._problem or f"the camera's process has ended ({process.returncode})"
+
+
+class FrameMap(MapFeed):
+    """A local map of a camera's depth frames; obstacles stop the robot."""
+
+    def __init__(self, frames: RealSenseFrames, spec: RobotSpec, aspect: float) -> None:
+        super().__init__(spec, aspect, lambda: True)
+        self._frames = frames
+        self._last: Any = None  # frame in the map
+
+    def take_depth(self) -> Iterator[Any]:
+        newest = self._frames.newest.get(DEPTH)
+        if newest is not None and newest is not self._last:
+            self._last = newest
+            yield newest
+
+    def take_info(self) -> Any | None:
+        return self._frames.lens(DEPTH)

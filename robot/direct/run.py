@@ -18,24 +18,26 @@ from pixelgait.robot.cli.processes import stopped_by_signals, stopped_by_user_si
 from pixelgait.robot.control.controller import latent_within
 from pixelgait.robot.control.velocity import Response
 from pixelgait.robot.direct.orders import PORT, OrderServer
-from pixelgait.robot.direct.realsense import RealSenseFrames, camera_of
+from pixelgait.robot.direct.realsense import FrameMap, RealSenseFrames, camera_of
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.interface import DRIVER_TIMEOUT_S, JointCommand
 from pixelgait.robot.recording.recorder import Recorder
-from pixelgait.robot.ros.common.topic_names import CAMERA_TOPICS
+from pixelgait.robot.ros.common.topic_names import CAMERA_TOPICS, DEPTH
 from pixelgait.robot.runtime.camera import Camera, with_cameras
+from pixelgait.robot.runtime.camera_images import camera_topics
 from pixelgait.robot.runtime.control_loop import (
     DEACTIVATED,
     MAX_DECISION_BYTES,
     ControlLoop,
     LoopOptions,
 )
+from pixelgait.robot.runtime.goal_progress import GoalWatch
 from pixelgait.robot.runtime.latency import LatencyProfiler
 from pixelgait.robot.runtime.power import PowerWatch
 from pixelgait.robot.runtime.realtime import freeze_collector, shorten_switch_interval
 from pixelgait.robot.runtime.report import cause_of, report
 from pixelgait.robot.runtime.robot_link import Driver, RobotLink
-from pixelgait.robot.runtime.state_machine import Operator
+from pixelgait.robot.runtime.state_machine import Operator, RobotState
 from pixelgait.robot.runtime.status import Line, StatusLines
 from pixelgait.robot.safety import velocity
 from pixelgait.robot.safety.supervisor import SensorTimeouts, sensor_timeouts_of
@@ -55,6 +57,8 @@ class DirectOptions:
     out: Path | None = None  # folder for reports
     auto_arm: bool = False  # stand up and walk without an operator
     dry_run: bool = False  # command no motor
+    map: bool = False  # of depth frames, with a collision guard
+    goal: tuple[float, float] | None = None  # the first, x ahead, y to the left of the start [m]
     duration_s: float = 0.0  # of walking; 0: until a signal
     port: int = PORT  # for orders
     timeouts: tuple[str, ...] = ()  # as lowstate=0.05/0.1/0.2
@@ -116,7 +120,7 @@ class DirectRun:
 
     def __init__(self, options: DirectOptions, bundle: Bundle, stop: threading.Event) -> None:
         self._options, self._bundle, self._stop = options, bundle, stop
-        self.operator = Operator(options.auto_arm)
+        self.operator = Operator(options.auto_arm, options.goal)
         self.fault: str | None = None
         self._piloted = not bundle.contract["provenance"].get("high_level")
         if self._piloted and options.address.own_gait:
@@ -124,11 +128,27 @@ class DirectRun:
                 "over --link go2-sport, without ROS 2, nothing would move the robot: "
                 "it needs a policy with a high level of its own, as rover-go2"
             )
-        camera = _camera(options.camera, bundle, self._piloted)
+        if bundle.observes("height_scan") and not options.address.own_gait:
+            raise UserError(
+                "the low level observes height_scan, which a local map tells: run it with ROS 2 "
+                "and a depth camera"
+            )
+        self._to_goals = "goal" in bundle.takes and not self._piloted
+        if self._to_goals and options.address.own_gait:
+            raise UserError("over --link go2-sport, without ROS 2, a robot walks to no goal")
+        if options.goal is not None and not self._to_goals:
+            raise UserError("--goal: this policy takes no goal")
+        camera = _camera(options.camera, self._piloted)
+        if options.map and (options.address.own_gait or camera is None):
+            raise UserError("--map, without ROS 2, is for --link go2 and a policy that sees depth")
+        if options.map and DEPTH not in camera_topics(bundle.image_shape):
+            raise UserError(f"--map: {options.bundle} sees no depth")
         timeouts = _timeouts(options, bundle)
-        self._orders = OrderServer(self.operator, options.port)
+        self._orders = OrderServer(self.operator, options.port, self._to_goals)
         stopped_by_user_signal(self.operator.emergency_stop)
         self._frames: RealSenseFrames | None = None
+        self._map: FrameMap | None = None
+        self._blind: str | None = None  # why there was no map
         try:
             self._link = self._connect(camera)
         except BaseException:
@@ -145,7 +165,15 @@ class DirectRun:
         driver = _driver(options.address, bundle, self.operator)
         if source is not None:
             self._frames = RealSenseFrames(*source, bundle.image_shape, now_s)
-            camera = Camera(self._frames, bundle.image_shape, bundle.spec)
+            if options.map:
+                height, width, _ = bundle.image_shape
+                self._map = FrameMap(self._frames, bundle.spec, width / height)
+            camera = Camera(
+                self._frames,
+                bundle.image_shape,
+                bundle.trained_mounts,
+                bundle.spec.stand_height_m,
+            )
         return RobotLink(now_s, driver, camera, NoCommands() if options.dry_run else None)
 
     def _make_loop(self, timeouts: Mapping[str, SensorTimeouts]) -> ControlLoop:
@@ -164,6 +192,9 @@ class DirectRun:
             self.operator,
             LoopOptions(
                 driver_timeout_s=timeout_s,
+                needs_goal=self._to_goals,
+                look_ahead=self._map,
+                moved=GoalWatch(self.operator, self._tell).moved,
                 pilot=(lambda: stands) if self._piloted else None,
                 steering=self._steering,
                 keep_bytes=MAX_DECISION_BYTES if options.out else 0,
@@ -171,6 +202,9 @@ class DirectRun:
                 admit=self._admit,
             ),
         )
+
+    def _tell(self, line: str) -> None:
+        self._loop.changes.append((RobotState.WALKING, line))
 
     def _steering(self) -> Any:
         """Latent command (2,) of the remote control while it steers, else None."""
@@ -208,6 +242,9 @@ class DirectRun:
         """Print what has changed, check for conflicts; called periodically."""
         say(self._status.take(self._loop))
         say(self._status.motors(self._power.warning()))
+        before, self._blind = self._blind, None if self._map is None else self._map.blind
+        if self._blind is not None and self._blind != before:
+            say([Line(self._blind, warns=True)])
         if not self._loop.fault and (other := self._link.conflicting_publisher()):
             self._loop.fail(other)
 
@@ -251,14 +288,12 @@ def _driver(address: Go2, bundle: Bundle, operator: Operator) -> Driver:
     return connected(address, bundle.spec, bundle.legs, operator, time.time)
 
 
-def _camera(camera: str, bundle: Bundle, piloted: bool) -> tuple[str, str] | None:
-    """Module and serial number of the camera that the bundle needs; None if it sees nothing.
+def _camera(camera: str, piloted: bool) -> tuple[str, str] | None:
+    """Module and serial number of the camera that a policy needs; None if it is piloted, and blind.
 
     Raises:
-        UserError: the camera does not go with the bundle, or see `camera_of`.
+        UserError: the camera does not go with the policy, or see `camera_of`.
     """
-    if "goal" in bundle.takes and not piloted:
-        raise UserError(f"--camera {camera}: a policy with a goal needs odometry, by ROS 2 alone")
     if piloted != (camera == NO_CAMERA):
         needs = "its sticks steer it: --camera none" if piloted else "this policy needs one"
         raise UserError(f"--camera {camera}: {needs}")

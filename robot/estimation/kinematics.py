@@ -42,7 +42,7 @@ class Foot(NamedTuple):
 
 
 class LegKinematics:
-    """Forward kinematics of a robot's legs."""
+    """Forward kinematics of a robot's legs; remembers the feet of the last joint angles."""
 
     def __init__(self, spec: RobotSpec) -> None:
         to_axis, to_hip = spec.legs_m[:, 0], spec.legs_m[:, 1].copy()
@@ -50,9 +50,16 @@ class LegKinematics:
         links = spec.legs_m[:, 2:, ::2].reshape(-1, 4)  # x, z of thigh and shank
         signs = np.array((spec.abduction_signs, spec.swing_signs)).T * (1.0, -1.0)
         self._legs = np.hstack((signs, to_axis, to_hip, links)).tolist()
+        self._angles: tuple[float, ...] | None = None
+        self._feet: tuple[Foot, ...] = ()
 
-    def feet(self, angles: Sequence[float]) -> list[Foot]:
+    def feet(self, angles: Sequence[float]) -> tuple[Foot, ...]:
         """The four feet, in the order of `LEGS`, at these joint angles (12,) [rad]."""
+        if (asked := tuple(angles)) != self._angles:  # several ask at the same reading
+            self._angles, self._feet = asked, tuple(self._found(asked))
+        return self._feet
+
+    def _found(self, angles: Sequence[float]) -> list[Foot]:
         sin, cos = math.sin, math.cos
         found = []
         for leg, (sign, turn, x0, y0, z0, x1, y1, z1, x2, z2, x3, z3) in enumerate(self._legs):

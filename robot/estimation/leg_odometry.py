@@ -11,6 +11,8 @@ Motors answer late: of the last targets those count under which no foot pulls at
 Feet skid ahead for an eighth of a gait cycle after touch-down, and others are dragged back. Then
 legs disagree. So the velocity is a Kalman filter's: a foot counts less if it moves otherwise than
 the base did so far, and the mean of all is as uncertain as they disagree. It coasts through skids.
+The position is its sum. The velocity that is told goes by an accelerometer as well, if there is
+one: see `VelocityFilter`. The position does not: a tilt of 0.01 rad looks like 0.1 m/s^2.
 
 At rest, on four feet, the velocity is 0 and the heading holds; what the gyroscope measures then is
 its bias, and how the IMU's heading turns is its drift.
@@ -32,6 +34,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from pixelgait.robot.estimation.kinematics import Foot, LegKinematics
+from pixelgait.robot.estimation.velocity_filter import VelocityFilter
 from pixelgait.robot.interface import CONTROL_DT_S, JointCommand, Reading
 from pixelgait.robot.rotation import Vector, heading, is_unit, wrap_angle
 from pixelgait.robot.spec import LEGS, RobotSpec
@@ -92,8 +95,8 @@ class Motion(NamedTuple):
 class LegOdometry:
     """Integrates the motion of a robot's base; call `update` for every reading."""
 
-    def __init__(self, spec: RobotSpec) -> None:
-        self._kinematics, self._radius = LegKinematics(spec), spec.foot_radius_m
+    def __init__(self, spec: RobotSpec, kinematics: LegKinematics | None = None) -> None:
+        self._kinematics, self._radius = kinematics or LegKinematics(spec), spec.foot_radius_m
         self._signs = [(a, -s) for a, s in zip(spec.abduction_signs, spec.swing_signs, strict=True)]
         self._stand_m = spec.stand_height_m
         self.reset()
@@ -113,6 +116,7 @@ class LegOdometry:
         self._weight, self._weighed = 0.0, 0  # [N], in so many steps
         self._ahead = self._left = 0.0
         self._variance = 0.0  # of either
+        self._told = VelocityFilter()
         self._skid = 0.0  # mean square velocity of feet that bear, over the ground [m^2/s^2]
         self._air_s = 0.0
         self._still, self._stands = 0, False  # steps at rest; on all feet, or limp
@@ -141,7 +145,7 @@ class LegOdometry:
         turned, rate = self._turn_by(rate, quaternion, step_s)
         feet = self._kinematics.feet(q)
         trusts = self._trusts(feet, q, dq, command)
-        self._measure(feet, q, dq, rate, trusts, step_s)
+        self._measure(feet, q, dq, rate, trusts, step_s, _force(reading))
         self._rest(rate, step_s)
         self._integrate(turned, step_s)
         return self._motion(self._problem())
@@ -182,7 +186,7 @@ class LegOdometry:
         return turned, (wx, wy, wz)
 
     def _trusts(
-        self, feet: list[Foot], q: list[float], dq: list[float], command: JointCommand | None
+        self, feet: Sequence[Foot], q: list[float], dq: list[float], command: JointCommand | None
     ) -> list[float]:
         """How much each foot's velocity says: it bears, and is low; and keep the base's height."""
         ux, uy, uz = self._up
@@ -204,7 +208,7 @@ class LegOdometry:
         return trusts
 
     def _shares(
-        self, feet: list[Foot], q: list[float], dq: list[float], command: JointCommand | None
+        self, feet: Sequence[Foot], q: list[float], dq: list[float], command: JointCommand | None
     ) -> list[float]:
         """Shares of the weight (4) that the feet bear."""
         if command is None:
@@ -232,7 +236,7 @@ class LegOdometry:
 
     def _forces(
         self,
-        feet: list[Foot],
+        feet: Sequence[Foot],
         q: list[float],
         dq: list[float],
         kp: list[float],
@@ -268,12 +272,13 @@ class LegOdometry:
 
     def _measure(
         self,
-        feet: list[Foot],
+        feet: Sequence[Foot],
         q: list[float],
         dq: list[float],
         rate: Vector,
         trusts: list[float],
         step_s: float,
+        force: Vector | None,
     ) -> None:
         """Correct the velocity by that over each foot, as much as legs agree."""
         (wx, wy, wz), (ux, uy, uz), radius = rate, self._up, self._radius
@@ -315,6 +320,14 @@ class LegOdometry:
         if self._still >= REST_STEPS:
             ahead, left, variance = 0.0, 0.0, FOOT_M_PER_S**2
         self._correct(ahead, left, variance, step_s)
+        told = self._told
+        if force is None or not told.usable(force) or self._air_s > IN_THE_AIR_S:
+            told.follow(self._ahead, self._left, self._variance)
+            return
+        px, py, pz = force
+        ahead_of, left_of = fx * px + fy * py + fz * pz, lx * px + ly * py + lz * pz
+        told.predict(ahead_of, left_of, self._turn, step_s)
+        told.correct(ahead, left, variance)
 
     def _correct(self, ahead: float, left: float, variance: float, step_s: float) -> None:
         """Correct the velocity by a measured one [m/s] of this variance."""
@@ -407,12 +420,12 @@ class LegOdometry:
             self._y,
             self._heading,
             self._height,
-            self._ahead,
-            self._left,
+            self._told.ahead,
+            self._told.left,
             self._turn,
             (own + drift * bx * bx, drift * bx * by, own + drift * by * by),
             self._turned_variance + drift * self._moving_s * self._moving_s,
-            OPTIMISM * self._variance,
+            OPTIMISM * self._told.variance,
             problem,
             self._up,
         )
@@ -422,6 +435,14 @@ def up_in_base(quaternion: Sequence[float]) -> Vector:
     """The world's up axis in the frame of a base with this orientation."""
     x, y, z, w = quaternion
     return 2.0 * (x * z - w * y), 2.0 * (y * z + w * x), 1.0 - 2.0 * (x * x + y * y)
+
+
+def _force(reading: Reading) -> Vector | None:
+    """Specific force (3,) [m/s^2] in the base's frame; None without an accelerometer."""
+    if reading.specific_force is None:
+        return None
+    x, y, z = reading.specific_force.tolist()
+    return x, y, z
 
 
 def _under(targets: list[float], levers: list[float], forces: list[float]) -> list[float]:

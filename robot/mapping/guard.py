@@ -1,4 +1,4 @@
-"""Collision guard: how far the commanded way is free of obstacles in the map."""
+"""Collision guard: how far the commanded path is free of obstacles in the map."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pixelgait.robot.spec import Array, RobotSpec
 
 LOOK_M = 0.3  # ahead of the robot: from 0.6 m/s it stands after 0.1 m; assumption
 MARGIN_M = 0.05  # around feet and camera; assumption
-SAMPLES = 6  # of the way
+SAMPLES = 6  # of the path
 SLOWEST_M_PER_S = 0.02  # slower is a turn on the spot
 
 
@@ -23,10 +23,14 @@ class CollisionGuard:
         length = max(float(length), spec.camera.position_m[0])
         # Half of the body's length and width; places are middles of cells.
         self._half_m = length + CELL_M / 2.0, float(width) + CELL_M / 2.0
+        self._around: Surroundings | None = None
         self._places = np.zeros((0, 2))  # of obstacles, x, y [m] in odometry's frame
 
-    def update(self, around: Surroundings) -> None:
-        """Take over the obstacles of the map."""
+    def look(self, around: Surroundings) -> None:
+        """Take over the obstacles of the newest map, once."""
+        if around is self._around:
+            return
+        self._around = around
         row, column = np.nonzero(around.obstacles())
         ahead = AHEAD_M - (row + 0.5) * CELL_M
         left = ASIDE_M - (column + 0.5) * CELL_M
@@ -35,7 +39,7 @@ class CollisionGuard:
         self._places = np.array((x, y)) + _turned(ahead[near], left[near], heading_rad)
 
     def free_m(self, x: float, y: float, heading_rad: float, velocity: Array) -> float:
-        """Free way [m] of a robot there with this velocity (3,), see `controller.velocity`.
+        """Free distance [m] of a robot there with this velocity (3,), see `controller.velocity`.
 
         inf: it does not meet anything within `LOOK_M`. A robot that turns on the spot is not
         judged: it may turn away.
@@ -45,9 +49,10 @@ class CollisionGuard:
             return math.inf
         away = self._places - np.array((x, y))
         places = _turned(away[:, 0], away[:, 1], -heading_rad)
-        ways = np.linspace(0.0, LOOK_M, SAMPLES)
-        bend = ways * (velocity[2] / speed)  # of the heading after each way
-        chord, course = ways * np.sinc(bend / 2.0 / np.pi), math.atan2(velocity[1], velocity[0])
+        distances_m = np.linspace(0.0, LOOK_M, SAMPLES)
+        bend = distances_m * (velocity[2] / speed)  # of the heading, after each
+        chord = distances_m * np.sinc(bend / 2.0 / np.pi)
+        course = math.atan2(velocity[1], velocity[0])
         ahead, left = chord * np.cos(course + bend / 2.0), chord * np.sin(course + bend / 2.0)
         cos, sin = np.cos(bend)[:, None], np.sin(bend)[:, None]
         dx, dy = places[:, 0] - ahead[:, None], places[:, 1] - left[:, None]
@@ -58,7 +63,7 @@ class CollisionGuard:
         reach_m = abs(cos0) * self._half_m[0] + abs(sin0) * self._half_m[1]
         is_ahead = cos0 * places[:, 0] + sin0 * places[:, 1] > reach_m
         hits = np.flatnonzero((meets & (is_ahead | ~meets[0])).any(axis=1))
-        return float(ways[hits[0]]) if hits.size else math.inf
+        return float(distances_m[hits[0]]) if hits.size else math.inf
 
 
 def _turned(x: Array, y: Array, angle_rad: float) -> Array:

@@ -95,6 +95,11 @@ class LocalMap:
         self._began_s: float | None = None  # `seen_s` counts from here: float32 keeps 10 us
         self._filled: Floats | None = None  # (SIDE, SIDE) of `height_scan`
 
+    @property
+    def begun(self) -> bool:
+        """Whether the ground is known anywhere."""
+        return self._corner is not None
+
     def step(self, time_s: float, position: Vector, soles: Sequence[Vector]) -> None:
         """The base is at this position [m]; its lowest soles are there, relative to it [m].
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from pixelgait.robot.estimation.leg_odometry import UNKNOWN, Motion, up_in_base
 from pixelgait.robot.interface import Reading
 from pixelgait.robot.mapping.depth_view import DepthView, Floats, Lens, depth_view, lens_of
 from pixelgait.robot.mapping.guard import CollisionGuard
+from pixelgait.robot.mapping.height_scan import POINTS
 from pixelgait.robot.mapping.local_map import LocalMap, Surroundings
 from pixelgait.robot.mapping.poses import FootHeights, Poses, rotation_at
 from pixelgait.robot.rotation import Vector, is_unit
@@ -16,13 +19,15 @@ from pixelgait.robot.spec import Array, RobotSpec
 STALE_S = 0.5  # as of a camera; without a newer image the guard stops the robot
 # Between two readings: more is a jump of the odometry, not of the robot. Assumption: 20 m/s.
 JUMP_M, JUMP_RAD = 0.2, 0.3
+BACK_S = 0.1  # between two readings: more is a clock that was set; assumption
 UNKNOWN_POSE = (math.nan, math.nan, math.nan), (0.0, 0.0, 1.0)
 
 
 class Mapper:
     """`step` after every control step, `add` for every depth image; owned by one thread.
 
-    The map needs odometry: without it, or after a jump, it starts anew.
+    The map needs odometry: without it, or after a jump, it starts anew, as when the readings' clock
+    is set back.
 
     Attributes:
         around: the map at the newest image, or None; any thread may read it.
@@ -54,6 +59,9 @@ class Mapper:
             self.blind = "no odometry"
             return
         x, y, heading_rad = pose
+        if reading.time_s < self._now_s - BACK_S:
+            self.forget()
+            self.blind = "the clock was set back"
         if self._jumped(x, y, heading_rad):
             self.forget()
             self.blind = "the odometry has jumped"
@@ -87,22 +95,28 @@ class Mapper:
         if self._place is not None:
             heading_rad = self._place[2]
             self.around = self.map.surroundings(self._now_s, self._position, heading_rad)
-            self.guard.update(self.around)
             self.blind = None
 
     def free_m(self, velocity: Array) -> float:
-        """Free way [m] at this velocity (3,): ahead, left [m/s], yaw rate [rad/s]; inf: all of it.
+        """Free distance [m] at this velocity (3,): ahead, left [m/s], yaw rate [rad/s].
 
-        Without a map the way is not free.
+        inf: nothing is in the way. Without a map it is 0, but inf for a turn on the spot.
         """
         if self.around is not None and self._now_s > self.around.time_s + STALE_S:
             self.blind = f"no depth image for {STALE_S:g} s"
         if self.blind is not None or self._place is None:
             return 0.0 if velocity[:2].any() else math.inf
+        if self.around is not None:
+            self.guard.look(self.around)
         return self.guard.free_m(*self._place, velocity)
 
-    def height_scan(self, points: Array) -> Floats:
-        """How far the ground is below the base (n,) [m], at points (n, 2) in the heading frame."""
+    def height_scan(self, points: Array = POINTS) -> Floats:
+        """How far the ground is below the base (n,) [m], at points (n, 2) in the heading frame.
+
+        Before there is a map it is level ground below a robot that stands.
+        """
+        if not self.map.begun:
+            return np.full(len(points), self._spec.stand_height_m, np.float32)
         heading_rad = 0.0 if self._place is None else self._place[2]
         return self.map.height_scan(self._position, heading_rad, points)
 

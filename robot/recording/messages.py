@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pixelgait.robot.control.observation import COLOURS
-from pixelgait.robot.interface import Image, VelocityCommand
+from pixelgait.robot.interface import Image, Reading, VelocityCommand
 from pixelgait.robot.mapping.picture import drawn
 from pixelgait.robot.runtime.control_loop import ControlStep
 from pixelgait.robot.spec import Array
@@ -72,7 +72,9 @@ float64[] targets  # or x, y [m/s], yaw rate [rad/s] of a robot with its own gai
 float64[] kp
 float64[] kd
 float64 took_us
-float64 free_m  # of the wanted way, by a collision guard; inf: all of it"""
+float64 free_m  # of the wanted way, by a collision guard; inf: all of it
+bool lies  # a robot with its own gait
+float64[] height_scan  # of a low level that observes the ground [m]"""
 _STAMPED = ("std_msgs/Header", "builtin_interfaces/Time")
 # Topic: (type, definition), as in ROS 2's sensor_msgs and std_msgs.
 TYPES = {
@@ -132,7 +134,7 @@ def messages(
     header = _header(reading.time_s)
     joints = _joint_state(header, joint_names, reading.joint_angles, reading.joint_velocities)
     yield JOINTS, joints
-    yield IMU, _imu(header, reading.orientation, reading.angular_velocity)
+    yield IMU, _imu(header, reading)
     if step.image is not None:
         yield from image_messages(step.image)
     if step.around is not None:
@@ -170,6 +172,8 @@ def _step(step: ControlStep, session: int) -> dict[str, Any]:
         "odometry": None if (pose := inputs.reading.odometry) is None else pose.tolist(),
         "latent": None if inputs.latent is None else inputs.latent.tolist(),
         "free_m": inputs.free_m,
+        "lies": inputs.reading.lies,
+        "height_scan": None if (scan := inputs.reading.height_scan) is None else scan.tolist(),
         "image_time_s": math.nan if step.image is None else step.image.time_s,
         "driver_timeout_s": settings["driver_timeout_s"],
         "motors_enabled": settings["motors_enabled"],
@@ -212,16 +216,18 @@ def _twist(header: dict[str, Any], velocity: Array) -> dict[str, Any]:
     return {"header": header, "twist": {"linear": linear, "angular": angular}}
 
 
-def _imu(header: dict[str, Any], orientation: Array, rate: Array) -> dict[str, Any]:
-    unknown = [0.0] * 9
+def _imu(header: dict[str, Any], reading: Reading) -> dict[str, Any]:
+    unknown, force = [0.0] * 9, reading.specific_force
+    missing = [-1.0, *unknown[1:]]  # REP 145
+    x, y, z = (0.0, 0.0, 0.0) if force is None else force.tolist()
     return {
         "header": header,
-        "orientation": dict(zip("xyzw", orientation.tolist(), strict=True)),
+        "orientation": dict(zip("xyzw", reading.orientation.tolist(), strict=True)),
         "orientation_covariance": unknown,
-        "angular_velocity": dict(zip("xyz", rate.tolist(), strict=True)),
+        "angular_velocity": dict(zip("xyz", reading.angular_velocity.tolist(), strict=True)),
         "angular_velocity_covariance": unknown,
-        "linear_acceleration": dict.fromkeys("xyz", 0.0),
-        "linear_acceleration_covariance": [-1.0, *unknown[1:]],  # not measured, REP 145
+        "linear_acceleration": {"x": x, "y": y, "z": z},
+        "linear_acceleration_covariance": missing if force is None else unknown,
     }
 
 

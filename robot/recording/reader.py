@@ -184,7 +184,8 @@ def _other_encoding(path: Path, channel: Any) -> str:
 
 def _step(step: Any, messages: dict[str, Any], image: Image | None) -> RecordedStep:
     joints, imu = messages[JOINTS], messages[IMU]
-    q, w = imu.orientation, imu.angular_velocity
+    q, w, f = imu.orientation, imu.angular_velocity, imu.linear_acceleration
+    measured = imu.linear_acceleration_covariance[0] >= 0.0  # REP 145
     reading = Reading(
         step.time_s,
         np.array(joints.position),
@@ -193,6 +194,9 @@ def _step(step: Any, messages: dict[str, Any], image: Image | None) -> RecordedS
         np.array((w.x, w.y, w.z)),
         partial(_require_image, image),
         np.array(step.odometry) if len(step.odometry) else None,
+        getattr(step, "lies", False),  # False: recordings before it was told
+        height_scan=np.array(scan) if len(scan := getattr(step, "height_scan", ())) else None,
+        specific_force=np.array((f.x, f.y, f.z)) if measured else None,
     )
     where = (step.goal_position[0], step.goal_position[1]) if len(step.goal_position) else None
     wanted, stop = RobotState(step.wanted), step.stop or None

@@ -16,6 +16,7 @@ from pixelgait.robot.ros.commands.cmd_vel import VelocityCommands
 from pixelgait.robot.ros.commands.goal import GoalCommand
 from pixelgait.robot.ros.commands.services import OperatorServices
 from pixelgait.robot.ros.common import ros2
+from pixelgait.robot.ros.common.discovery import UDP_SOCKETS, participants
 from pixelgait.robot.ros.common.static_transforms import StaticTransforms
 from pixelgait.robot.ros.common.topic_names import ODOMETRY, TOPICS, VELOCITY
 from pixelgait.robot.ros.links.battery import BatteryPublisher
@@ -35,12 +36,13 @@ from pixelgait.robot.ros.parameters import (
 from pixelgait.robot.runtime.camera import Camera
 from pixelgait.robot.runtime.power import PowerWatch
 from pixelgait.robot.runtime.robot_link import Driver, RobotLink, Shadow
-from pixelgait.robot.spec import Array
+from pixelgait.robot.spec import Array, TrainedMounts
 from pixelgait.robot.unitree.address import Go2, Go2Sport
 
 MOUNT_WAIT_S = 1.0  # for known publishers of camera_info, /tf_static; some stay silent; assumption
 STEERS = "its sticks steer, until R2 + A or pixelgait/walk"
 UNKNOWN_NAME = "_NODE_NAME_UNKNOWN_"  # rclpy's, for a node whose publishers are known first
+PARTICIPANTS = "ros_discovery_info"  # every participant publishes it, of rmw_dds_common
 MAX_UNKNOWN_NAME_CHECKS = 10  # before a node without a known name is reported
 
 
@@ -65,70 +67,92 @@ class Connections:
     ) -> None:
         self._parameters = parameters
         self._own_gait = options.address.own_gait
+        scans = bundle.observes("height_scan") and not self._own_gait
         if parameters.maps and self._own_gait:
             raise UserError("--map needs the robot's joints: not over --link velocity or go2-sport")
-        dry_run, self._operator = options.dry_run, services.operator
+        self._operator = services.operator
         self._sensor_node = sensors = ros2.quiet_node(node, f"{node.get_name()}_sensors")
         self._transforms = StaticTransforms(sensors, parameters.base_frame)
         self._imu_mount: str | None = None  # what is to be said about it
         # The motion by the robot's legs, of the control loop, or by its own odometry.
         self.motion: Callable[[], Motion | None] = lambda: None
-        driver: Driver | None = None
-        try:
-            driver = self._driver(options.address, node, bundle)
-            camera = None if piloted else _camera(sensors, bundle)
-        except BaseException:
-            if driver is not None:
-                driver.close()
-            sensors.destroy_node()
-            raise
-        shadow = self._shadow(options.address, node, bundle) if dry_run else None
+        driver, camera = self._robot(options.address, node, bundle, piloted)
+        shadow = self._shadow(options.address, node, bundle) if options.dry_run else None
         self.link = RobotLink(partial(ros2.now_s, node), driver, camera, shadow)
         self.link.also_take.append(services.take_stop)
         self.power = PowerWatch(services.operator, driver.power, lambda: parameters.checks_power)
         self.link.also_take.append(self.power.update)
-        self._battery = None
-        if isinstance(options.address, Go2):
-            self._battery = BatteryPublisher(node)
+        self._battery = BatteryPublisher(node) if isinstance(options.address, Go2) else None
         topics = tuple(name for name in self.link.sensors if name in (*TOPICS, ODOMETRY))
         # Without cmd_vel as an input, which a joystick and a planner often share.
-        self._other_nodes = OtherNodes(node, topics, None if dry_run else driver.commands)
+        self._other_nodes = OtherNodes(node, topics, None if options.dry_run else driver.commands)
         self.map: MapTopics | None = None
-        if parameters.maps:
+        if parameters.maps or scans:
             height, width, _ = bundle.image_shape
             guards = lambda: parameters.guards  # noqa: E731
-            self.map = MapTopics(sensors, bundle.spec, width / height, guards)
+            self.map = MapTopics(sensors, bundle.spec, width / height, guards, scans)
             self._map_publishers = MapPublishers(node, parameters.base_frame)
         self._needs_odometry = isinstance(options.address, Velocity)
-        transforms = parameters.publishes_tf
-        self.odometry = OdometryTopic(node, parameters.base_frame, transforms)
+        self.odometry = OdometryTopic(node, parameters.base_frame, parameters.publishes_tf)
+        self._camera = None if camera is None else self._camera_checks(camera, bundle)
         self.pilot: VelocityCommands | None = None
         self.goal: GoalCommand | None = None
-        self._camera: tuple[Camera, CameraInfoCheck, CameraMountCheck] | None = None
-        if camera is not None:
-            mount = bundle.spec.camera
-            lens_check = CameraInfoCheck(sensors, camera.sensors, bundle.image_shape, mount)
-            mount_check = CameraMountCheck(self._transforms, mount)
-            self._camera = camera, lens_check, mount_check
         if piloted and options.measure is None:
-            timeout = partial(parameters.seconds, VELOCITY_TIMEOUT)
-            self.pilot = VelocityCommands(sensors, parameters.stamped, timeout, bundle.legs.command)
-            self.link.also_take.append(self.pilot.take)
-            self.link.also_forget = self.pilot.forget
+            self.pilot = self._take_velocity(bundle)
         elif "goal" in bundle.takes and not piloted:
-            self.goal = GoalCommand(
-                sensors,
-                services.operator,
-                partial(parameters.seconds, ODOMETRY_TIMEOUT),
-                partial(parameters.seconds, GOAL_TIMEOUT),
-                parameters.base_frame,
-            )
-            self.link.also_take.append(self.goal.take)
-            self.link.also_forget = self.goal.forget
-            self.link.odometry = self.goal.odometry
-            self.link.odometry_seen = self.goal.seen
-            self.goal.legs = lambda: self.motion()
-            self.goal.is_own = lambda: self.odometry.publishes
+            self.goal = self._take_goal()
+
+    def _robot(
+        self, address: Address, node: Any, bundle: Bundle, piloted: bool
+    ) -> tuple[Driver, Camera | None]:
+        """Driver and camera; nothing stays open if one of them fails."""
+        driver: Driver | None = None
+        try:
+            driver = self._driver(address, node, bundle)
+            return driver, None if piloted else _camera(self._sensor_node, bundle)
+        except BaseException:
+            if driver is not None:
+                driver.close()
+            self._sensor_node.destroy_node()
+            raise
+
+    def _camera_checks(
+        self, camera: Camera, bundle: Bundle
+    ) -> tuple[Camera, CameraInfoCheck, CameraMountCheck]:
+        """The camera with the checks of its lens and its mount."""
+        mount, known = bundle.spec.camera, bundle.trained_mounts
+        if self.map is not None:  # whose rays are those of the contract's mount
+            known = TrainedMounts.one(mount)
+        lens = CameraInfoCheck(self._sensor_node, camera.sensors, bundle.image_shape, mount)
+        return camera, lens, CameraMountCheck(self._transforms, known)
+
+    def _take_velocity(self, bundle: Bundle) -> VelocityCommands:
+        """Subscribe to cmd_vel, which replaces the high level."""
+        parameters = self._parameters
+        timeout = partial(parameters.seconds, VELOCITY_TIMEOUT)
+        pilot = VelocityCommands(
+            self._sensor_node, parameters.stamped, timeout, bundle.legs.command
+        )
+        self.link.also_take.append(pilot.take)
+        self.link.also_forget = pilot.forget
+        return pilot
+
+    def _take_goal(self) -> GoalCommand:
+        """Subscribe to goals and odometry."""
+        parameters = self._parameters
+        goal = GoalCommand(
+            self._sensor_node,
+            self._operator,
+            partial(parameters.seconds, ODOMETRY_TIMEOUT),
+            partial(parameters.seconds, GOAL_TIMEOUT),
+            parameters.base_frame,
+        )
+        self.link.also_take.append(goal.take)
+        self.link.also_forget = goal.forget
+        self.link.odometry, self.link.odometry_seen = goal.odometry, goal.seen
+        goal.legs = lambda: self.motion()
+        goal.is_own = lambda: self.odometry.publishes
+        return goal
 
     def _driver(self, address: Address, node: Any, bundle: Bundle) -> Driver:
         """The driver of the robot at this address; imports only the messages that it needs.
@@ -179,6 +203,8 @@ class Connections:
             self._transforms.take()
             self.check_camera()
         self._imu_mount = self.link.driver.mount_imu(self._transforms)
+        if self.map is not None:
+            self.map.require_depth(stop)
         self.power.check(time.monotonic())
         if self._operator.auto and self.power.unfit is not None:
             raise UserError(self.power.unfit)  # it would lie there without an operator
@@ -240,6 +266,10 @@ class Connections:
             statuses["map"] = self.map.status()
         return statuses
 
+    def all_found(self) -> bool:
+        """Whether every node that started earlier is known; see `OtherNodes.all_found`."""
+        return self._other_nodes.all_found()
+
     def conflict(self, starting: bool = False) -> str | None:
         """Another node that publishes what only this node or the robot's driver should, or None.
 
@@ -265,7 +295,8 @@ class Connections:
 
 
 def _camera(node: Any, bundle: Bundle) -> Camera:
-    return Camera(camera_messages(node, bundle.image_shape), bundle.image_shape, bundle.spec)
+    shape, height_m = bundle.image_shape, bundle.spec.stand_height_m
+    return Camera(camera_messages(node, shape), shape, bundle.trained_mounts, height_m)
 
 
 def several(publishers: list[str]) -> str | None:
@@ -278,12 +309,27 @@ class OtherNodes:
     """Checks the publishers around a controller's node.
 
     A sensor topic may have one publisher. The topic of `commands`, if this node publishes it, may
-    have no other. A node that was killed stays visible for its lease, 20 s by default.
+    have no other. A node that was killed stays visible for its lease: 6 s, another's 20 s by
+    default.
     """
 
     def __init__(self, node: Any, sensors: tuple[str, ...], commands: str | None) -> None:
         self._node, self._sensors, self._commands = node, sensors, commands
         self._unknown_name_checks = 0
+
+    def all_found(self) -> bool:
+        """Whether every participant on this computer is discovered, and its nodes' names.
+
+        False where nodes may be on other computers.
+        """
+        if not ros2.on_loopback():
+            return False
+        domain = self._node.context.get_domain_id()
+        found = self._node.get_publishers_info_by_topic(PARTICIPANTS, no_mangle=True)
+        if len(found) != participants(domain, UDP_SOCKETS.read_text()):
+            return False
+        infos = self._node.get_publishers_info_by_topic("/parameter_events")  # of every node
+        return UNKNOWN_NAME not in {info.node_name for info in infos}
 
     def conflicting_publisher(self) -> str | None:
         """A description of a surplus publisher, or None; called periodically."""

@@ -40,7 +40,8 @@ from pixelgait.robot.runtime.report import cause_of, report
 from pixelgait.robot.runtime.response_trial import ResponseTrial
 from pixelgait.robot.runtime.state_machine import Operator, RobotState
 
-DISCOVERY_S = 3.0  # until all earlier nodes are discovered; up to 2.6 s were measured
+DISCOVERY_S = 3.0  # until all earlier nodes are discovered; up to 2.7 s were measured
+SETTLED_S = 0.3  # since all participants are known, until their topics are; assumption
 WATCH_PERIOD_S = 0.1
 STANDING = (RobotState.READY, RobotState.WALKING)
 
@@ -212,10 +213,14 @@ class ControllerNode(LifecycleNode):
         Raises:
             UserError: another node publishes what this node or its driver should, or has its name.
         """
-        while time.monotonic() < self._joined_s + DISCOVERY_S and not self._pause(0.1):
-            pass
-        deadline = time.monotonic() + SENSOR_WAIT_S
         assert self.connections is not None
+        now_s = time.monotonic()
+        settled_s, latest_s = now_s, self._joined_s + DISCOVERY_S
+        while now_s < min(settled_s + SETTLED_S, latest_s) and not self._pause(0.05):
+            now_s = time.monotonic()
+            if not self.connections.all_found():
+                settled_s = now_s
+        deadline = time.monotonic() + SENSOR_WAIT_S
         while other := self.connections.conflict(starting=True):
             if time.monotonic() > deadline or self._pause(0.1):
                 raise UserError(other)

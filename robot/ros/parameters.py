@@ -6,9 +6,8 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from rcl_interfaces.msg import FloatingPointRange, ParameterDescriptor, SetParametersResult
 from rclpy.exceptions import InvalidParameterTypeException, InvalidParameterValueException
@@ -24,6 +23,7 @@ from pixelgait.robot.ros.address import Address, Topics
 from pixelgait.robot.ros.common.distributions import after_parameters_are_set
 from pixelgait.robot.ros.common.topic_names import CAMERA_TOPICS, STOP_SERVICE
 from pixelgait.robot.runtime.camera import with_cameras
+from pixelgait.robot.runtime.goal_progress import GOAL_TIMEOUT_S
 from pixelgait.robot.safety import velocity
 from pixelgait.robot.safety.supervisor import SensorTimeouts, sensor_timeouts_of
 from pixelgait.robot.safety.velocity import VELOCITY_TIMEOUT_S
@@ -76,13 +76,13 @@ class NodeOptions:
         return self.pilot == "cmd_vel"
 
 
+BUNDLE = "bundle"
 DRIVER_TIMEOUT, VELOCITY_TIMEOUT = "driver_timeout_s", "cmd_vel_timeout_s"
 STAMPED = "enable_stamped_cmd_vel"  # Nav2's name
 CHECKS_CAMERA, BASE_FRAME = "check_camera", "base_frame"
 CHECKS_POWER, TRANSFORMS = "check_power", "publish_tf"
 MAPS, GUARDS = "map", "collision_guard"
 ODOMETRY_TIMEOUT, GOAL_TIMEOUT = "odom_timeout_s", "goal_timeout_s"
-GOAL_TIMEOUT_S = 60.0  # a path around walls may lead no nearer for 30 m; assumption
 SHORTEST_S, LONGEST_S = 0.02, 10.0  # range of time-outs
 LONGEST_GOAL_TIMEOUT_S = 3600.0
 SIM_TIME = "use_sim_time"
@@ -92,6 +92,45 @@ HEALTH_LEVELS = {
     "ageing_s": "The last decision holds, no new one is taken,",
     "stale_s": "The robot slows to a stand",
     "timeout_s": "The robot is damped",
+}
+
+
+class Plain(NamedTuple):
+    """A parameter without a range; `read_only` ones keep their value of the start."""
+
+    default: bool | str
+    description: str
+    read_only: bool = True
+
+
+PLAIN = {
+    BUNDLE: Plain("", description="Folder of the policy bundle, or the name of a shipped one."),
+    STAMPED: Plain(False, description="cmd_vel is a TwistStamped instead of a Twist."),
+    STOP_SERVICE: Plain(
+        "", description="The robot's own emergency stop (std_srvs/Trigger), with --link velocity."
+    ),
+    CHECKS_CAMERA: Plain(
+        True,
+        description="Refuse a camera whose camera_info or mount does not fit the policy.",
+        read_only=False,
+    ),
+    CHECKS_POWER: Plain(
+        True,
+        description="Lie down, and do not stand up, with an empty battery or hot motors.",
+        read_only=False,
+    ),
+    TRANSFORMS: Plain(
+        True, description="Publish odom to the base on /tf, while this node publishes odom."
+    ),
+    BASE_FRAME: Plain(
+        "base_link", description="The robot's base frame, of odom's poses and the camera's mount."
+    ),
+    MAPS: Plain(False, description="Map the surroundings from depth images."),
+    GUARDS: Plain(
+        False,
+        description="Stand before obstacles on the commanded path; needs a map.",
+        read_only=False,
+    ),
 }
 
 
@@ -109,63 +148,25 @@ class Parameters:
         self._node, self._sensors, self._address = node, options.sensors, options.address
         bundle, sensor_timeouts = options.bundle, options.sensor_timeouts()
         self.sensor_timeouts: dict[str, SensorTimeouts] = {}
-        described = partial(ParameterDescriptor, read_only=True)
-        fixed = described(description="Folder of the policy bundle, or the name of a shipped one.")
-        stamped = described(description="cmd_vel is a TwistStamped instead of a Twist.")
-        stop = described(
-            description="The robot's own emergency stop (std_srvs/Trigger), with --link velocity."
-        )
-        checks = ParameterDescriptor(
-            description="Refuse a camera whose camera_info or mount does not fit the policy."
-        )
-        power = ParameterDescriptor(
-            description="Lie down, and do not stand up, with an empty battery or hot motors."
-        )
-        transforms = described(
-            description="Publish odom to the base on /tf, while this node publishes odom."
-        )
-        base = described(
-            description="The robot's base frame, of odom's poses and the camera's mount."
-        )
         try:
-            given = node.declare_parameter("bundle", bundle, fixed).value
-            node.declare_parameter(STAMPED, False, stamped)
-            node.declare_parameter(STOP_SERVICE, "", stop)
-            node.declare_parameter(CHECKS_CAMERA, True, checks)
-            node.declare_parameter(CHECKS_POWER, True, power)
-            node.declare_parameter(TRANSFORMS, True, transforms)
-            node.declare_parameter(BASE_FRAME, "base_link", base)
-            self._declare_map(node, options.maps)
-            for topic, sensor in self._sensors.items():
-                for (level, follows), seconds in zip(
-                    HEALTH_LEVELS.items(), sensor_timeouts[sensor], strict=True
-                ):
-                    what = f"{follows} when {topic} sends nothing new for so long [s]."
-                    self._declare(timeout_name(level, topic), seconds, what)
-            own_gait = self._address.own_gait
-            driver = "The robot's driver damps by itself when no command arrives for so long [s]."
-            limits = (SHORTEST_S, self._address.max_driver_timeout_s)
-            timeout_s = VELOCITY_TIMEOUT_S if own_gait else DRIVER_TIMEOUT_S
-            self._declare(DRIVER_TIMEOUT, timeout_s, driver, limits)
-            odometry = "The robot stands when odom is silent for so long [s]."
-            self._declare(ODOMETRY_TIMEOUT, ODOMETRY_TIMEOUT_S, odometry)
-            goal = (
-                "The robot gives a goal up, and stands, when it has walked for so long without "
-                "coming 0.1 m nearer [s]; 0: never."
-            )
-            self._declare(GOAL_TIMEOUT, GOAL_TIMEOUT_S, goal, (0.0, LONGEST_GOAL_TIMEOUT_S))
-            silent = "The robot stands when cmd_vel is silent for so long [s]."
-            self._declare(VELOCITY_TIMEOUT, VELOCITY_TIMEOUT_S, silent)
+            for name, plain in PLAIN.items():
+                value = {BUNDLE: bundle, MAPS: options.maps}.get(name, plain.default)
+                described = ParameterDescriptor(
+                    description=plain.description, read_only=plain.read_only
+                )
+                node.declare_parameter(name, value, described)
+            self._declare_timeouts(sensor_timeouts)
         except (InvalidParameterTypeException, InvalidParameterValueException) as error:
             raise UserError(f"parameter: {error}") from None
         _refuse_unknown(node)
-        if given != bundle:
+        if (given := node.get_parameter(BUNDLE).value) != bundle:
             raise UserError(f"bundle is '{bundle}' as argument and '{given}' as parameter")
         if node.get_parameter(SIM_TIME).value:
             raise UserError(f"{SIM_TIME} is not supported: a real robot's clock does not stop")
         if problem := self._inconsistent({}):
             raise UserError(f"parameters {problem}")
         self._changed = changed
+        self._guarded_at_start = bool(node.get_parameter(GUARDS).value)
         self._read()
         node.add_on_set_parameters_callback(self._validate)
         after_parameters_are_set(node, self._update)
@@ -202,27 +203,49 @@ class Parameters:
     @property
     def maps(self) -> bool:
         """Whether there is a local map: for others, or for the collision guard."""
-        return bool(self._node.get_parameter(MAPS).value) or self._guarded
+        return bool(self._node.get_parameter(MAPS).value) or self._guarded_at_start
 
     @property
     def guards(self) -> bool:
-        """Whether obstacles on the commanded way stop the robot; from any thread."""
+        """Whether obstacles on the commanded path stop the robot; from any thread."""
         return self._guards
-
-    def _declare_map(self, node: Any, maps: bool) -> None:
-        described = ParameterDescriptor(
-            description="Map the surroundings from depth images.", read_only=True
-        )
-        guard = ParameterDescriptor(
-            description="Stand before obstacles on the commanded way; needs a map."
-        )
-        node.declare_parameter(MAPS, maps, described)
-        self._guarded = bool(node.declare_parameter(GUARDS, False, guard).value)  # from the start
 
     @property
     def base_frame(self) -> str:
         """The base frame, in which the contract gives the camera's mount."""
         return str(self._node.get_parameter(BASE_FRAME).value)
+
+    def _declare_timeouts(self, sensors: Mapping[str, SensorTimeouts]) -> None:
+        """Declare the time-outs of sensors, by the contract's names, and all others."""
+        for topic, sensor in self._sensors.items():
+            for (level, follows), seconds in zip(
+                HEALTH_LEVELS.items(), sensors[sensor], strict=True
+            ):
+                what = f"{follows} when {topic} sends nothing new for so long [s]."
+                self._declare(timeout_name(level, topic), seconds, what)
+        self._declare(
+            DRIVER_TIMEOUT,
+            VELOCITY_TIMEOUT_S if self._address.own_gait else DRIVER_TIMEOUT_S,
+            "The robot's driver damps by itself when no command arrives for so long [s].",
+            (SHORTEST_S, self._address.max_driver_timeout_s),
+        )
+        self._declare(
+            ODOMETRY_TIMEOUT,
+            ODOMETRY_TIMEOUT_S,
+            "The robot stands when odom is silent for so long [s].",
+        )
+        self._declare(
+            GOAL_TIMEOUT,
+            GOAL_TIMEOUT_S,
+            "The robot gives a goal up, and stands, when it has walked for so long without "
+            "coming 0.1 m nearer [s]; 0: never.",
+            (0.0, LONGEST_GOAL_TIMEOUT_S),
+        )
+        self._declare(
+            VELOCITY_TIMEOUT,
+            VELOCITY_TIMEOUT_S,
+            "The robot stands when cmd_vel is silent for so long [s].",
+        )
 
     def _declare(
         self,

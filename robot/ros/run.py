@@ -18,7 +18,7 @@ from pixelgait.robot.cli.options import Range, parse
 from pixelgait.robot.cli.processes import stopped_by_user_signal
 from pixelgait.robot.cli.provenance import settings
 from pixelgait.robot.control.velocity import Response, read_response
-from pixelgait.robot.direct.orders import PORT, Port
+from pixelgait.robot.direct.orders import PORT, PORTS
 from pixelgait.robot.errors import UserError, run_command
 from pixelgait.robot.files import require_writable
 from pixelgait.robot.recording.recorder import Recorder, require_recordable
@@ -67,8 +67,8 @@ class RunConfig:
     DDS: realsense or realsense:SERIAL, by pyrealsense2; simulated or simulated:DOMAIN, that of
     pixelgait-sim; none, for a walk by the remote's sticks. Orders are then given by pixelgait-order
     and the remote."""
-    orders: Port = PORT
-    """Without ROS 2: port for pixelgait-order, on this computer alone."""
+    orders: Annotated[int | None, PORTS] = None
+    """Without ROS 2: port for pixelgait-order, on this computer alone; 7420 by default."""
     timeouts: tuple[str, ...] = ()
     """Without ROS 2: ages [s] at which a sensor is ageing, stale and dead, by default the
     contract's, as in lowstate=0.05/0.1/0.2."""
@@ -81,10 +81,11 @@ class RunConfig:
     """Measure that instead of following the policy, and write the file: once ordered to walk, it
     walks 4 m ahead, bit by bit, then turns on the spot; the camera is not used."""
     goal: Annotated[tuple[float, float] | None, Range(-10_000.0, 10_000.0)] = None
-    """First goal x, y [m] in odom's frame; goal_pose sets later ones."""
+    """First goal x, y [m] in odom's frame, or ahead and to the left of where the robot starts
+    (without odometry); goal_pose, or pixelgait-order goal, sets later ones."""
     map: bool = False
     """Map the surroundings from depth images, for local_map, local_heights and the
-    parameter collision_guard."""
+    parameter collision_guard; without ROS 2 for a collision guard."""
     autostart: bool = True
     """Configure and activate at once; otherwise wait for lifecycle transitions."""
     duration: Annotated[float, Range(0.0)] = 0.0
@@ -178,7 +179,7 @@ def require_with_ros(config: RunConfig) -> None:
     """Raises UserError if an option is for a run without ROS 2."""
     if config.timeouts:
         raise UserError("--timeouts is for a run without ROS 2, by --camera: set parameters")
-    if config.orders != PORT:
+    if config.orders is not None:
         raise UserError("--orders is for a run without ROS 2, by --camera: call services")
 
 
@@ -189,8 +190,6 @@ def require_without_ros(config: RunConfig) -> None:
         links = "go2:INTERFACE or go2-sport:INTERFACE"
         raise UserError(f"{camera}: without ROS 2 only a Go2 is reached, --link {links}")
     needs_ros = {
-        "--goal": config.goal is not None,
-        "--map": config.map,
         "--measure": config.measure is not None,
         "--pilot": config.pilot != "bundle",
         "--no-autostart": not config.autostart,
@@ -212,8 +211,10 @@ def operate_without_ros(config: RunConfig, recorder: Recorder | None, warnings: 
         out=config.out,
         auto_arm=config.auto_arm,
         dry_run=config.dry_run,
+        map=config.map,
+        goal=config.goal,
         duration_s=config.duration,
-        port=config.orders,
+        port=PORT if config.orders is None else config.orders,
         timeouts=config.timeouts,
         response=_response(config),
         recorder=recorder,

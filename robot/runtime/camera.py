@@ -19,7 +19,7 @@ from pixelgait.robot.runtime.newest import Newest, stamp_s
 from pixelgait.robot.safety.image_checks import DepthCheck, ImageMotionCheck
 from pixelgait.robot.safety.sensor_age import Freshness, FrozenImageCheck
 from pixelgait.robot.safety.supervisor import CAMERA, SensorTimeouts
-from pixelgait.robot.spec import Array, RobotSpec
+from pixelgait.robot.spec import Array, TrainedMounts
 
 PAIR = f"{COLOUR} paired with {DEPTH}"  # has an age like a topic
 NEAREST_M = 0.5  # for the motion of pictures: nearer things would outweigh all others; assumption
@@ -42,16 +42,20 @@ class Camera:
     """
 
     def __init__(
-        self, messages: Newest, image_shape: tuple[int, int, int], spec: RobotSpec
+        self,
+        messages: Newest,
+        image_shape: tuple[int, int, int],
+        mounts: TrainedMounts,
+        stand_height_m: float,
     ) -> None:
         self._messages, self.camera = messages, CameraImages(image_shape)
         self.sensors = self.camera.topics
         self.image, self.stamps = self.camera.image, messages.stamps
         self._pictures = {topic: FrozenImageCheck() for topic in self.sensors}
         self._motion = {
-            topic: ImageMotionCheck(spec.camera, image_shape[0]) for topic in self.sensors
+            topic: ImageMotionCheck(mounts.usual, image_shape[0]) for topic in self.sensors
         }
-        self._depth = DepthCheck(spec.camera, spec.stand_height_m, DEPTH_RANGE_M)
+        self._depth = DepthCheck(mounts, stand_height_m, DEPTH_RANGE_M)
         self._pair = Freshness(PAIR) if len(self.sensors) > 1 else None
         self._pairs = 0  # number of complete RGB-D images
 

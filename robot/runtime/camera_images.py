@@ -17,6 +17,7 @@ from pixelgait.robot.control.image_decoding import colour_pixels, depth_samples
 from pixelgait.robot.control.observation import (
     DEPTH_SAMPLES,
     ENCODINGS,
+    LENS_M,
     THIN_PER_M,
     THIN_SAMPLES,
     fill_holes,
@@ -31,7 +32,6 @@ from pixelgait.robot.runtime.newest import NANOSECONDS, stamp_ns
 TOPICS = {"rgb8": (COLOUR,), "depth": (DEPTH,), "rgbd": (COLOUR, DEPTH)}
 APART_NS = NANOSECONDS // 30  # between colour and depth of an image: a frame at 30 Hz
 EMPTY_DEPTH = "measures nothing, all its pixels are 0, 65535 or NaN"
-LENS_M = 0.01  # -inf, and nearer, is at the lens
 
 
 def camera_topics(image_shape: tuple[int, int, int]) -> tuple[str, ...]:

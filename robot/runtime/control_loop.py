@@ -92,8 +92,12 @@ class LookAhead(Protocol):
     def around(self) -> Surroundings | None:
         """The newest map; None while there is none."""
 
+    @property
+    def height_scan(self) -> Array | None:
+        """The ground around the robot for a low level, see `Reading`; None: not asked."""
+
     def look_ahead(self, reading: Reading, motion: Motion | None, wanted: Array) -> float:
-        """Take a step's reading and motion; free way [m] under the wanted latent command."""
+        """Take a step's reading and motion; free distance [m] under the wanted latent command."""
 
 
 @dataclass(frozen=True)
@@ -172,7 +176,8 @@ class ControlLoop:
         self._sent_s = 0.0  # when the last command was sent, see `elapsed_s`
         self._late_s = 0.0  # a gap that was noticed only when sending
         self._map_s = -math.inf  # stamp of the last recorded map
-        self._free_m = math.inf  # of the wanted way, see `LoopOptions.look_ahead`
+        self._free_m = math.inf  # of the wanted path, see `LoopOptions.look_ahead`
+        self._height_scan: Array | None = None  # likewise
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="control")
 
@@ -255,6 +260,7 @@ class ControlLoop:
             self.profiler.start_lap()
             motion, wanted = self.operation.motion, self.controller.wanted
             self._free_m = self.options.look_ahead.look_ahead(inputs.reading, motion, wanted)
+            self._height_scan = self.options.look_ahead.height_scan
             self.profiler.lap("map")
 
     def _wait(self) -> float:
@@ -271,6 +277,8 @@ class ControlLoop:
         """Collect the inputs of a step, and record the sensors' ages."""
         self.profiler.start()
         reading = self.link.read()
+        if self._height_scan is not None:
+            reading = replace(reading, height_scan=self._height_scan)
         now = self.link.now_s()
         for sensor, stamp in self.link.stamps().items():
             self.profiler.sensor_age[sensor].record(round((now - stamp) * 1e9))

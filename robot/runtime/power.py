@@ -43,10 +43,12 @@ class PowerState:
 class PowerWatch:
     """Lays a robot down whose battery is empty or whose motors are too hot, and keeps it down.
 
-    `power` returns the newest state, the same object until there is a new one, None if the robot
-    reports none; `enabled`, whether the robot
-    is to be laid down. Called in the control thread; any thread may use `newest`, `unfit` and
-    `warning`.
+    Called in the control thread; any thread may use `newest`, `unfit` and `warning`.
+
+    Args:
+        power: returns the newest state, the same object until there is a new one; None if the robot
+            reports none.
+        enabled: whether the robot is to be laid down.
     """
 
     def __init__(

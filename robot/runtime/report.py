@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from pixelgait.robot.cli.provenance import head
+from pixelgait.robot.errors import discard_output
 from pixelgait.robot.files import json_bytes, write_atomic
 from pixelgait.robot.runtime.control_loop import ControlLoop
 from pixelgait.robot.runtime.latency import format_table
@@ -79,6 +80,7 @@ def report(
     except BrokenPipeError:  # the reader has closed the pipe
         return problem
     except OSError as error:
+        discard_output()  # or it fails again at the end, in other words
         why = f"standard output: the report cannot be written ({error.strerror})"
         return f"{problem}; {why}" if problem else why
     return problem

@@ -17,9 +17,10 @@ from typing import Any
 import numpy as np
 
 from pixelgait.robot.control.blocked import Blocked
-from pixelgait.robot.control.controller import STAND, Controller, ControlResult
+from pixelgait.robot.control.controller import STAND, Controller, ControlResult, slower
 from pixelgait.robot.control.gait import lying_pose, standing_targets
 from pixelgait.robot.control.slow_walk import SlowWalk
+from pixelgait.robot.estimation.kinematics import LegKinematics
 from pixelgait.robot.estimation.leg_odometry import UNKNOWN, LegOdometry, Motion
 from pixelgait.robot.interface import (
     CONTROL_DT_S,
@@ -43,6 +44,7 @@ STEPS_A_MINUTE = round(60.0 / CONTROL_DT_S)
 # be met. Simulated robots, laden and on slippery ground, are up to 0.45 rad off at the end of the
 # motion, 0.23 rad half a second later; a joint that stayed where it lay is off by 0.4 to 1 rad.
 FAR_RAD, LATE_S = 0.35, 1.0
+HALT_S = 0.6  # of a soft walker, before it stands or lies down; two steps of 3 Hz; assumption
 
 
 class RobotState(str, Enum):
@@ -274,11 +276,13 @@ class Operation:
         self._steps = 0  # in this state
         self._stiff_steps = 0  # since it began to stand up
         self._rest_steps = 0  # until it may stand up
+        self._halted_steps = 0  # since a soft walker was told to stand or to lie down
         self._goal_number = 0  # of the controller's goal
-        self.blocked = Blocked(spec, self.supervisor.walking)
+        kinematics = LegKinematics(spec)  # one for all, which remembers the feet of a reading
+        self.blocked = Blocked(spec, self.supervisor.walking, kinematics=kinematics)
         self._commanded = False  # whether the last step had a latent command that was given
-        self._consistency = Consistency(spec)
-        self._legs = LegOdometry(spec)
+        self._consistency = Consistency(spec, kinematics)
+        self._legs = LegOdometry(spec, kinematics)
         self._command: JointCommand | None = None  # of the last step
         self.motion: Motion | None = None
         self._other_odometry = False  # whether there ever was one
@@ -287,14 +291,14 @@ class Operation:
         """Execute a control step; after a `supervisor.fault` all commands damp."""
         inputs = self._locate(inputs)
         self._advance(inputs)
-        self.controller.free_m = inputs.free_m
+        self.controller.free_m, self.controller.motion = inputs.free_m, self.motion
         walking = self.state is RobotState.WALKING
         result = self._walk(inputs) if walking else ControlResult(self._pose_command(inputs))
         if self._contradiction(inputs.reading, walking):
             result = replace(result, command=self.supervisor.damp(inputs.reading.time_s))
         self._steps += 1
         self._step_number += 1
-        if result.command.kp.any():
+        if np.count_nonzero(result.command.kp):
             self._last = result.command.targets
         self._command = result.command
         return result
@@ -351,6 +355,8 @@ class Operation:
 
     def _follow_commands(self, commands: OperatorCommands, reading: Reading) -> None:
         wanted, state = commands.wanted, self.state
+        if wanted is RobotState.WALKING:
+            self._halted_steps = 0
         if state is RobotState.LIMP:
             rested = self._rest_steps == 1
             self._rest_steps = max(0, self._rest_steps - 1)
@@ -361,6 +367,8 @@ class Operation:
         elif state is RobotState.LYING_DOWN:
             if self._steps * CONTROL_DT_S >= LIE_S:
                 self._enter(RobotState.LIMP, "lies")
+        elif state is RobotState.WALKING and wanted is not state and self._must_halt:
+            self._halted_steps += 1
         elif wanted is RobotState.LIMP:
             self._from = self._last
             if state is RobotState.WALKING:  # by the legs' gains until now
@@ -376,6 +384,12 @@ class Operation:
             self._enter(RobotState.WALKING, "ordered")
         elif wanted is RobotState.READY and state is RobotState.WALKING:
             self._enter(RobotState.READY, commands.because)
+
+    @property
+    def _must_halt(self) -> bool:
+        """Whether a walker slows to a stand first: stiffer gains in mid-stride tip it over."""
+        soft = self.supervisor.walking is not self.supervisor.standing
+        return soft and self._halted_steps * CONTROL_DT_S < HALT_S
 
     def _handed_over(self) -> Array:
         """The last targets (12,) [rad], under the gains of a robot that stands."""
@@ -427,6 +441,9 @@ class Operation:
             self.state, self.cause, self._steps = state, cause, 0
 
     def _walk(self, inputs: Inputs) -> ControlResult:
+        if self._halted_steps:
+            slowed = slower(self.controller.followed)
+            return self.controller.follow(slowed, inputs.reading, inputs.ages)
         latent, before, self._commanded = inputs.latent, self._commanded, inputs.latent is not None
         if before and latent is None:
             self.controller.go_to(None)  # after a remote control the policy decides anew

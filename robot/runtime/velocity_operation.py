@@ -52,7 +52,7 @@ class VelocityOperation(Operation):
         self.controller.begin()
 
     def _check_the_stand(self, reading: Reading) -> None:
-        if self._steps * CONTROL_DT_S >= STANDS_AFTER_S:
+        if self._steps * CONTROL_DT_S >= STANDS_AFTER_S and not reading.lies:
             self._enter(RobotState.READY, "stands")
 
     def _contradiction(self, reading: Reading, walking: bool) -> bool:

@@ -42,7 +42,8 @@ FORGET_S = 0.1  # time constant of a joint's motion
 TARGET_AGE_STEPS = 5  # from a target to its effect: delay of motors in training 0 to 4, lag of legs
 WINDOW_S = 1.0  # time constant of comparisons
 LEAST_RAD = 0.05  # root mean square of motions that can be compared; encoder noise is a fifth
-MOST_GAP_S = 0.05  # between readings whose motion can be compared
+# Between readings whose motion can be compared: a knee in swing turns back within 0.05 s.
+MOST_GAP_S = 0.025
 LEAST = LEAST_RAD**2 * WINDOW_S / CONTROL_DT_S  # sum of squares
 TINY = 1e-9
 CHECK_STEPS = 10  # comparisons are drawn so rarely
@@ -101,7 +102,8 @@ class JointConsistency:
         """Forget all motions."""
         self._motions = np.zeros((3, self._count))  # m, t, v
         self._change = np.zeros((3, self._count))  # of each, in this step
-        self._products = np.zeros((3 * self._count, 3 * self._count))  # of all motions, summed
+        self._sums = np.zeros((4, self._count))  # of m m, t t, v v, m v
+        self._crosses = np.zeros((self._count, self._count))  # sums of m of one and t of another
         self._targets: deque[Array] = deque(maxlen=TARGET_AGE_STEPS + 1)
         self._last: Motion | None = None
         self._steps = 0
@@ -125,9 +127,12 @@ class JointConsistency:
         change[2] *= 0.5 * step_s
         motions *= self._keep
         motions += change
-        flat = motions.ravel()
-        self._products *= self._keep_window
-        self._products += np.multiply.outer(flat, flat)
+        moved, wanted, integrated = motions
+        self._sums *= self._keep_window
+        self._sums[:3] += motions * motions
+        self._sums[3] += moved * integrated
+        self._crosses *= self._keep_window
+        self._crosses += moved[:, None] * wanted
         self._steps += 1
         if self._steps % CHECK_STEPS:
             return None
@@ -135,17 +140,17 @@ class JointConsistency:
 
     def _compare(self, powered: bool) -> str | None:
         """A contradiction of the motions so far."""
-        blocks = self._products.reshape(3, self._count, 3, self._count)
-        moved, wanted, integrated = (blocks[i, :, i].diagonal() for i in range(3))
+        moved, wanted, integrated, common = self._sums
         moves = moved > LEAST
-        left = moved + integrated - 2.0 * blocks[0, :, 2].diagonal()
-        if (wrong := moves & (left > UNEXPLAINED * moved)).any():
+        left = moved + integrated - 2.0 * common
+        wrong = moves & (left > UNEXPLAINED * moved)
+        if np.count_nonzero(wrong):
             worst = int(np.argmax(np.where(wrong, moved, 0.0)))
             return f"{self._names[worst]} moves otherwise than its velocity says"
         compared = np.flatnonzero(moves & (wanted > LEAST))
         if not powered or not compared.size:
             return None
-        cross = blocks[0, :, 1][np.ix_(compared, compared)]
+        cross = self._crosses[compared][:, compared]
         return self._find_names(compared, (moved + wanted)[compared], cross)
 
     def _find_names(self, compared: NDArray[np.intp], total: Array, cross: Array) -> str | None:
@@ -174,8 +179,8 @@ class JointConsistency:
 class ImuAxes:
     """Compares the IMU's axes with the body's rates by legs that stand."""
 
-    def __init__(self, spec: RobotSpec) -> None:
-        self._kinematics = LegKinematics(spec)
+    def __init__(self, spec: RobotSpec, kinematics: LegKinematics | None = None) -> None:
+        self._kinematics = kinematics or LegKinematics(spec)
         self._longer = spec.extension_signs
         self.reset()
 
@@ -201,7 +206,7 @@ class ImuAxes:
             rise = [feet[leg].velocity(*rates[3 * leg : 3 * leg + 3])[2] for leg in (one, two)]
             apart = [a - b for a, b in zip(feet[one].position, feet[two].position, strict=True)]
             self._add(reading.angular_velocity.tolist(), apart, rise[1] - rise[0])
-        if self.sums.max() <= CONTRADICTION:
+        if not np.count_nonzero(self.sums > CONTRADICTION):
             return None
         cause = CAUSES[1 + int(self.sums.argmax())]
         return f"the IMU contradicts the legs that stand: {cause}"
@@ -309,8 +314,8 @@ class RateConsistency:
 class Consistency:
     """All checks of what moves; for a robot that is up."""
 
-    def __init__(self, spec: RobotSpec) -> None:
-        self.joints, self.axes = JointConsistency(spec), ImuAxes(spec)
+    def __init__(self, spec: RobotSpec, kinematics: LegKinematics | None = None) -> None:
+        self.joints, self.axes = JointConsistency(spec), ImuAxes(spec, kinematics)
         self.rates, self.standing = RateConsistency(), StandingTilt(spec)
 
     def begin(self, reading: Reading) -> None:

@@ -13,7 +13,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from pixelgait.robot.spec import Array, CameraMount
+from pixelgait.robot.spec import Array, CameraMount, TrainedMounts
 
 Picture = NDArray[np.float32]
 
@@ -147,15 +147,23 @@ class ImageMotionCheck:
     def _find_frozen(
         self, right: float, down: float, products: Array, step_s: float, changed: bool
     ) -> None:
-        """Compare the energies of the expected motion and of that which the pictures show."""
+        """Compare the energies of the expected motion and of that which the pictures show.
+
+        A turn counts if it would change the picture by more than all that no motion explains. A
+        plain wall hardly shows it, and noise hides the little that it does.
+        """
         table = _without(products, [0, 1, 3], [2])
         gradients = table[:2, :2] + np.diag(1e-4 * np.diag(table[:2, :2]) + 1e-12)
-        x, y = np.linalg.solve(gradients, -table[:2, 2]).tolist()
+        motion = np.linalg.solve(gradients, -table[:2, 2])
+        turn = np.array((right, down))
+        unexplained = table[2, 2] - motion @ gradients @ motion
+        shows = turn @ gradients @ turn > unexplained
         keep = math.exp(-step_s / MEMORY_S)
-        self._turn_energy = keep * self._turn_energy + right * right + down * down
-        self._motion_energy = keep * self._motion_energy + x * x + y * y
+        self._turn_energy = keep * self._turn_energy + shows * float(turn @ turn)
+        self._motion_energy = keep * self._motion_energy + float(motion @ motion)
         if changed:
             self._frozen, self._turn_energy, self._motion_energy = False, 0.0, 0.0
+            self._pairs = 0
         elif self._pairs > LEAST_PAIRS and self._turn_energy > LEAST_ENERGY_RAD2 * self._focal**2:
             self._frozen = self._motion_energy < STILL_SHARE * self._turn_energy
 
@@ -192,10 +200,11 @@ class DepthCheck:
     Depth in other units, or upside down, lacks it. Only for cameras that look at it.
     """
 
-    def __init__(self, mount: CameraMount, stand_height_m: float, range_m: float) -> None:
+    def __init__(self, mounts: TrainedMounts, stand_height_m: float, range_m: float) -> None:
         self._range_m = range_m  # that the policy sees
-        self._ground = _ground_per_m(mount, stand_height_m)
-        self._looks_down = self._ground > 2.0 / range_m
+        # The least and most inverse depth [1/m] that level ground may have.
+        self._ground = ground_per_m(mounts, stand_height_m)
+        self._looks_down = self._ground[0] > 2.0 / range_m
         self.forget()
 
     def forget(self) -> None:
@@ -212,8 +221,8 @@ class DepthCheck:
         rows = max(1, depth.shape[0] // EDGE)
         with np.errstate(divide="ignore"):
             upper, lower = 1.0 / depth[:rows], 1.0 / depth[-rows:]
-        if np.count_nonzero(lower >= 0.5 * self._ground) < (1.0 - MOST) * lower.size:
-            least, most = LIKE[0] * self._ground, LIKE[1] * self._ground
+        if np.count_nonzero(lower >= 0.5 * self._ground[0]) < (1.0 - MOST) * lower.size:
+            least, most = LIKE[0] * self._ground[0], LIKE[1] * self._ground[1]
             if np.count_nonzero((upper > least) & (upper < most)) > MOST * upper.size:
                 self._turned = min(self._turned + 1, MOST_TURNED)
         else:
@@ -221,11 +230,17 @@ class DepthCheck:
         return UPSIDE_DOWN if self._turned >= TURNED_IMAGES else None
 
 
-def _ground_per_m(mount: CameraMount, stand_height_m: float) -> float:
-    """Inverse depth [1/m] of level ground at the lower edge of the image of a standing robot."""
-    half = math.tan(mount.vertical_fov_rad / 2.0)
-    down = math.sin(mount.pitch_down_rad) + half * math.cos(mount.pitch_down_rad)
-    return down / (stand_height_m + mount.position_m[2])
+def ground_per_m(mounts: TrainedMounts, stand_height_m: float) -> tuple[float, float]:
+    """Least and most inverse depth [1/m] of level ground at the lower edge of the image, while the
+    robot stands, of the mounts.
+    """
+    half = math.tan(mounts.usual.vertical_fov_rad / 2.0)
+    inverses = [
+        (math.sin(pitch) + half * math.cos(pitch)) / (stand_height_m + up_m)
+        for pitch in mounts.pitch_down_rad
+        for up_m in mounts.up_m
+    ]
+    return min(inverses), max(inverses)
 
 
 def _unit(depth: Picture) -> str:

@@ -87,9 +87,15 @@ class JointMonitor:
         angles, velocities = reading.joint_angles, reading.joint_velocities
         if not self.trusted:
             return angles, velocities
-        far = np.abs(angles - self._last) > self._bounds[2]
-        far |= np.abs(angles - self._middle) > self._bounds[0]
-        fast = far | (np.abs(velocities) > self._bounds[1])
+        found = self._found[:3]
+        np.subtract(angles, self._middle, out=found[0])
+        found[1] = velocities
+        np.subtract(angles, self._last, out=found[2])
+        impossible = np.abs(found, out=found) > self._bounds[:3]
+        if not np.count_nonzero(impossible):
+            return angles, velocities
+        far = impossible[0] | impossible[2]
+        fast = far | impossible[1]
         return np.where(far, self._last, angles), np.where(fast, 0.0, velocities)
 
     def judge(self, reading: Reading, sent: Array) -> str | None:
@@ -320,7 +326,7 @@ class MotionCheck:
         """Check a reading, given the joints' targets (12,) [rad]; returns a fault, or None."""
         angles, step_s = reading.joint_angles, reading.time_s - self._stamp_s
         self._stamp_s = reading.time_s
-        if self._at is None or np.abs(angles - self._at).max() > REST_RAD:
+        if self._at is None or np.count_nonzero(np.abs(angles - self._at) > REST_RAD):
             self._at, self._low, self._high, self._rest_s = angles, sent, sent, 0.0
             return None
         self._low, self._high = np.minimum(self._low, sent), np.maximum(self._high, sent)

@@ -29,7 +29,9 @@ from pixelgait.robot.unitree.address import LOOPBACK, Go2
 from pixelgait.robot.unitree.messages import END, Message, Record
 
 MAX_PARTICIPANTS = 1000  # of a domain, whose names are read
-NEWEST = 16  # samples fetched at once, of which the last is used; a Go2 keeps one
+NEWEST = 16  # samples fetched at once
+# Keeps what arrives within a step of the control loop; otherwise a reader keeps one sample.
+KEEPS_SOME = Qos(Policy.History.KeepLast(NEWEST))
 FREE_CONTENTS = 3  # dds_free_op_t: strings and sequences of a sample
 # Without multicast a partner is found by its port on this computer. The vendor's programs on
 # Cyclone DDS 11 are found by multicast alone, those on 0.10 by their port alone.
@@ -221,5 +223,10 @@ def _process(key: UUID, quality: Iterable[Any]) -> str:
 
 def newest(reader: RecordReader) -> Record | None:
     """The newest record since the last call, or None."""
-    samples = reader.take(N=NEWEST)
-    return samples[-1].record if samples else None
+    records = arrived(reader)
+    return records[-1] if records else None
+
+
+def arrived(reader: RecordReader) -> list[Record]:
+    """The records since the last call, oldest first; without `KEEPS_SOME` the newest alone."""
+    return [each.record for each in reader.take(N=NEWEST)]

@@ -12,12 +12,13 @@ from cyclonedds.core import Policy, Qos
 
 from pixelgait.robot.interface import Image, JointCommand, Reading
 from pixelgait.robot.runtime.power import PowerState
+from pixelgait.robot.runtime.specific_force import SpecificForce
 from pixelgait.robot.runtime.state_machine import Operator
 from pixelgait.robot.safety.sensor_age import Freshness
 from pixelgait.robot.spec import Array, Legs, RobotSpec
 from pixelgait.robot.unitree import messages as go2
 from pixelgait.robot.unitree.address import LOOPBACK, SENSOR, Go2
-from pixelgait.robot.unitree.dds import Bus, newest
+from pixelgait.robot.unitree.dds import KEEPS_SOME, Bus, arrived
 from pixelgait.robot.unitree.remote import ARM, LIE_DOWN, STAND_UP, STOP, WALK, Remote
 from pixelgait.robot.unitree.sender import COMMAND, CommandSender
 from pixelgait.robot.unitree.services import MotorHandover
@@ -96,13 +97,14 @@ class Go2Sensors:
     ) -> None:
         self._bus, self._spec, self._remote = bus, spec, remote
         self._now_s, self._raw_s = now_s, raw_s
-        self._reader = bus.reader(STATE, go2.LOW_STATE)
+        self._reader = bus.reader(STATE, go2.LOW_STATE, KEEPS_SOME)
         self._simulated = bus.address.simulated
         self._clock = TickClock(SIMULATED_DRIFT if self._simulated else DRIFT)
         self._freshness = Freshness(SENSOR)
         self._unusual: dict[str, None] = {}  # notes, in order
         self.received: dict[str, int] = {SENSOR: 0}
         self._state: go2.Record | None = None
+        self._force = SpecificForce()
         self._stamp_s = 0.0
         self._has_robot = False  # while this node commands it
         self._restarts = 0  # of the robot, before that
@@ -112,9 +114,10 @@ class Go2Sensors:
 
     def take(self) -> None:
         """Fetch the newest state; one with a wrong checksum is ignored, tick included."""
-        state = newest(self._reader)
-        if state is None:
+        states = arrived(self._reader)
+        if not states:
             return
+        state = states[-1]
         self.received[SENSOR] += 1
         unsigned = self._simulated and not state["crc"]
         if unsigned:
@@ -122,6 +125,8 @@ class Go2Sensors:
         elif go2.checksum(state) != state["crc"]:
             self._freshness.warning = "what arrives has a wrong checksum"
             return
+        for each in states:
+            self._force.add(each["imu_state"]["accelerometer"])
         raw_s, now_s = self._raw_s(), self._now_s()
         stamp_s = self._stamp_s_of(int(state["tick"]), raw_s, now_s)
         if self._freshness.arrived(stamp_s, now_s, time.monotonic()):
@@ -147,17 +152,20 @@ class Go2Sensors:
         return np.zeros(0) if self._state is None else self._motors("q")
 
     def read(self, image: Callable[[], Image], odometry: Array | None) -> Reading:
-        assert self._state is not None
-        imu = self._state["imu_state"]
         return Reading(
             self._stamp_s,
             self._motors("q"),
             self._motors("dq"),
-            imu["quaternion"].astype(np.float64)[list(XYZW)],
-            imu["gyroscope"].astype(np.float64),
+            self._imu("quaternion")[list(XYZW)],
+            self._imu("gyroscope"),
             image,
             odometry,
+            specific_force=self._force.read(),
         )
+
+    def _imu(self, field: str) -> Array:
+        assert self._state is not None
+        return np.asarray(self._state["imu_state"][field], dtype=np.float64)
 
     def _motors(self, field: str) -> Array:
         assert self._state is not None

@@ -28,7 +28,7 @@ from pixelgait.robot.spec import GO2, Array
 from pixelgait.robot.unitree import messages as go2
 from pixelgait.robot.unitree.address import SPORT_SENSOR, Go2
 from pixelgait.robot.unitree.dds import Bus, newest
-from pixelgait.robot.unitree.driver import WITHOUT_OWN, Go2Sensors
+from pixelgait.robot.unitree.driver import WITHOUT_OWN, XYZW, Go2Sensors
 from pixelgait.robot.unitree.remote import STOP, Remote
 from pixelgait.robot.unitree.services import (
     AGAIN_S,
@@ -150,16 +150,15 @@ class SportDriver(Go2Sensors):
 
     def read(self, image: Callable[[], Image], odometry: Array | None) -> Reading:
         """The newest state, and the robot's own odometry."""
-        assert self._state is not None
-        rates = self._state["imu_state"]["gyroscope"].astype(np.float64)
         return Reading(
             self._stamp_s,
             NO_JOINTS,
             NO_JOINTS,
             self._orientation(),
-            rates,
+            self._imu("gyroscope"),
             image,
             self.angles() if odometry is None else odometry,
+            self._lies(),
         )
 
     def ages(self) -> dict[str, float]:
@@ -300,7 +299,7 @@ class SportDriver(Go2Sensors):
 
     def _orientation(self) -> Array:
         """The newest orientation (4,), xyzw."""
-        return super().read(_no_image, None).orientation
+        return self._imu("quaternion")[list(XYZW)]
 
 
 def _no_image() -> Image:

@@ -1,6 +1,6 @@
 """Batched controller and supervisor: n robots as arrays with a row each, bit-equal to single ones.
 
-For training low levels in MuJoCo, where readings are ideal. A robot whose readings fail a check of
+For training low levels in MuJoCo. A robot whose readings fail a check of
 `robot.safety` is flagged: its episode is run again by the single robot's code, which decides what
 to do about them.
 """

@@ -1,7 +1,8 @@
 """Batched MuJoCo: n robots, each alone in one scene; one model, a state for each robot.
 
 Each robot moves as a `MuJoCoBody` does, bit for bit. Motors and sensors are ideal, there is no
-camera. A vector of one robot is here an array with a row for each of n robots.
+camera; for randomised robots see `randomised_batch`. A vector of one robot is here an array with a
+row for each of n robots.
 """
 
 from __future__ import annotations
@@ -43,15 +44,18 @@ class MuJoCoBatch:
     def __init__(self, spec: RobotSpec, robots: int, scene: Scene | None = None) -> None:
         self.spec, self.robots, self.scene = spec, robots, scene or FlatGround()
         self._flat = isinstance(self.scene, FlatGround)
-        self._first = MuJoCoBody(spec, self.scene, foot_sensors=True)
-        self._model = self._first.model
-        self._states = [mujoco.MjData(self._model) for _ in range(robots)]
+        self._states = self._make_states()
         # Views, made once: to ask for one takes as long as to copy it.
         self._q, self._v = ([getattr(s, name) for s in self._states] for name in ("qpos", "qvel"))
         self._forces = [state.actuator_force for state in self._states]
         self._felt = [state.sensordata for state in self._states]
         self._targets = [state.ctrl for state in self._states]
         self.reset()
+
+    def _make_states(self) -> list[mujoco.MjData]:
+        self._first = MuJoCoBody(self.spec, self.scene, foot_sensors=True)
+        self._model = self._first.model
+        return [mujoco.MjData(self._model) for _ in range(self.robots)]
 
     def reset(self, seeds: Sequence[int] = ()) -> BatchReading:
         """Place all robots at the start, in a scene with layouts at those of their seeds."""
@@ -60,13 +64,16 @@ class MuJoCoBatch:
             if not self._flat and seeds:
                 self._first.reset(seeds[i])
             mujoco.mj_copyData(state, self._model, self._first.data)
+        self._begin()
+        return self.read()
+
+    def _begin(self) -> None:
         self.staying = np.ones(self.robots, dtype=bool)
         self.time_s, self._stiff = 0.0, False
-        return self.read()
 
     def read(self) -> BatchReading:
         """Ideal sensor values of this instant."""
-        self._coordinates, velocities = _rows(self._q), _rows(self._v)
+        self._coordinates, velocities = rows(self._q), rows(self._v)
         self._speeds = velocities.take(self._first.v, 1)
         return BatchReading(
             self.time_s,
@@ -130,7 +137,7 @@ class MuJoCoBatch:
 
     def loads(self) -> JointLoads:
         """Loads of motors and feet, (n, ...); joint speeds are those of the last `read`."""
-        return JointLoads(_rows(self._forces), self._speeds, *read_feet(_rows(self._felt)))
+        return JointLoads(rows(self._forces), self._speeds, *read_feet(rows(self._felt)))
 
     def push(self, velocities: Array) -> None:
         """Kick the bases: add velocities (n, 3) [m/s]."""
@@ -138,6 +145,6 @@ class MuJoCoBatch:
             own[LINEAR] += velocity
 
 
-def _rows(views: list[Array]) -> Array:
-    """Stack n vectors as rows, copied."""
+def rows(views: list[Array]) -> Array:
+    """n vectors as rows, copied."""
     return np.concatenate(views).reshape(len(views), -1)

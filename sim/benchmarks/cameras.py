@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from pixelgait.robot.spec import RobotSpec
 from pixelgait.sim.body.camera import CHANNELS, Camera, Kind
 from pixelgait.sim.body.interface import BasePose, SimulatedBody
-from pixelgait.sim.engines.cast_scene import cast_views, rotation
+from pixelgait.sim.engines.cast_scene import first_hits, rotation
 from pixelgait.sim.engines.kinematic_body import KinematicBody
 from pixelgait.sim.engines.pybullet_body import PyBulletBody
 from pixelgait.sim.engines.pybullet_client import pybullet
@@ -29,7 +29,6 @@ from pixelgait.sim.world.scene import Scene
 
 VIEWS = 5  # start poses, each in its own layout
 PLAIN_FRAMES, FRAMES = 3, 30  # timed per view
-RAY_FRAMES = 200  # in one call
 PLAIN = "plain getCameraImage"
 GLIDING = "gliding"  # as in imitation, where rendering is most of the cost
 APPEARANCES: tuple[AppearanceOption, ...] = ("nominal", "train")
@@ -108,8 +107,8 @@ def appearance_rates(
 def ray_rates(spec: RobotSpec, scene: str, seed: int) -> dict[str, float]:
     """Frames/s per core of gliding robots' cameras, 32 x 48, by processor time.
 
-    `depth` are the rays of many frames in one call, `depth_camera` and `rgbd_camera` single
-    pictures of ideal cameras, textures included.
+    `depth` are the rays alone, `depth_camera` and `rgbd_camera` pictures of ideal cameras, textures
+    included.
     """
     rates = {}
     for kind in ("depth", "rgbd"):
@@ -122,8 +121,7 @@ def ray_rates(spec: RobotSpec, scene: str, seed: int) -> dict[str, float]:
         rates[f"{kind}_camera"] = 1.0 / float(np.median(times))
     body.close()
     views = [_view_of(spec, scene, view_seed) for view_seed in range(seed, seed + VIEWS)]
-    many = views * (RAY_FRAMES // VIEWS)
-    rates["depth"] = len(many) / _processor_s(lambda: cast_views(many))
+    rates["depth"] = VIEWS / _processor_s(lambda: [first_hits(*view) for view in views])
     return rates
 
 
@@ -133,7 +131,7 @@ def _view_of(spec: RobotSpec, scene: str, seed: int) -> tuple[Geometry, geometry
     body.reset(seed)
     shapes, pose = Geometry(body.scene), body.trunk_pose()
     shapes.lay_out(body.layout)
-    return shapes, Camera(spec.camera, 48, 32).view(pose.position, rotation(pose))
+    return shapes, Camera(spec.camera, 48, 32).view(pose.position, rotation(pose.orientation))
 
 
 def _processor_s(call: Callable[[], object]) -> float:

@@ -5,26 +5,32 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Literal
+from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 
+from pixelgait.robot.errors import UserError
 from pixelgait.robot.spec import Array, CameraMount
 from pixelgait.sim.rendering.geometry import Floats, View
 from pixelgait.sim.world.appearance import LIGHT
+
+if TYPE_CHECKING:
+    from pixelgait.robot.bundle import Bundle
 
 NEAR_M, FAR_M = 0.01, 30.0  # assumption: within the housing; beyond any depth camera's range
 
 CACHED_CAMERAS = 64  # assumption: more than robots glide at once, each with a camera of its own
 
 Kind = Literal["rgb", "depth", "rgbd"]
+Sampling = Literal["centre", "near"]
+SAMPLINGS: tuple[Sampling, ...] = get_args(Sampling)
 CHANNELS: dict[Kind, int] = {"rgb": 3, "depth": 1, "rgbd": 4}  # of a policy's image
 KIND_OF_CHANNELS = {channels: kind for kind, channels in CHANNELS.items()}
 
 
 @dataclass(frozen=True, slots=True)
 class Camera:
-    """A pinhole camera with rays through the pixels' centres.
+    """A pinhole camera. Rays pass through the pixels' centres, unless its sampling is `near`.
 
     Images are (height, width, 3) uint8 RGB; or (height, width) float32 depth, metres along the
     optical axis, `FAR_M` at most; or (height, width, 4) uint8 RGB-D: RGB and `depth_bytes`, aligned
@@ -38,6 +44,7 @@ class Camera:
     light: tuple[float, float, float] = LIGHT  # direction towards the light
     yaw_rad: float = 0.0  # error of the mount, to the left
     roll_rad: float = 0.0  # error of the mount about the optical axis, to the right
+    sampling: Sampling = "centre"  # of depth, see `sampling.sampled`
 
     def moved(
         self,
@@ -107,10 +114,24 @@ class Camera:
         )
 
 
-def camera_for(mount: CameraMount, image_shape: tuple[int, int, int]) -> Camera:
+def camera_for(
+    mount: CameraMount, image_shape: tuple[int, int, int], sampling: Sampling = "centre"
+) -> Camera:
     """The camera for a policy's image shape (H, W, C)."""
     height, width, channels = image_shape
-    return Camera(mount, width, height, KIND_OF_CHANNELS[channels])
+    return Camera(mount, width, height, KIND_OF_CHANNELS[channels], sampling=sampling)
+
+
+def camera_of(bundle: Bundle) -> Camera:
+    """The camera that a bundle's policy sees through; without a `camera.sampling` it is `centre`.
+
+    Raises:
+        UserError: if the sampling is unknown.
+    """
+    sampling: Sampling = bundle.contract["camera"].get("sampling", "centre")
+    if sampling not in SAMPLINGS:
+        raise UserError(f"camera.sampling is {sampling}, expected {' or '.join(SAMPLINGS)}")
+    return camera_for(bundle.spec.camera, bundle.image_shape, sampling)
 
 
 @lru_cache(maxsize=CACHED_CAMERAS)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import count
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.interface import Image, Reading
 from pixelgait.robot.spec import LEGS, Array
-from pixelgait.sim.body.interface import SimulatedBody
+from pixelgait.sim.body.interface import ChangedBody, SimulatedBody
 from pixelgait.sim.body.sensors import DelayLine, History, nearer_quaternion
 from pixelgait.sim.world.seeds import Stream
 
@@ -178,33 +178,23 @@ def with_faults(body: SimulatedBody, faults: tuple[Fault, ...]) -> SimulatedBody
     return cast(SimulatedBody, FaultyBody(body, faults)) if faults else body
 
 
-class FaultyBody:
+class FaultyBody(ChangedBody):
     """A `SimulatedBody` that adds faults to the readings of another one."""
 
     def __init__(self, body: SimulatedBody, faults: tuple[Fault, ...]) -> None:
-        self.body = body
+        super().__init__(body)
         self.faults = faults
         self._failures: list[Failure] = []
         self._coming: Iterator[Failure] = iter(())
         self._next: Failure | None = None  # in `_coming`
 
-    def __getattr__(self, name: str) -> Any:
-        """Everything else of a `SimulatedBody` is the body's own."""
-        return getattr(self.body, name)
-
-    def reset(self, seed: int) -> Reading:
-        """Reset the body and draw the episode's faults."""
-        reading = self.body.reset(seed)
+    def _begin(self, seed: int) -> None:
+        """Draw the episode's faults."""
         planned = schedule(self.faults, seed)
         self._failures = [_failure(fault, seed, i) for i, fault in enumerate(planned)]
         later = enumerate(schedule_on(self.faults, seed), len(planned))
         self._coming = (_failure(fault, seed, i) for i, fault in later)
         self._next = next(self._coming, None)
-        return self._failing(reading)
-
-    def read(self) -> Reading:
-        """The body's reading with its faults."""
-        return self._failing(self.body.read())
 
     def ages(self) -> dict[str, float]:
         """Ages of lost sensors [s]."""
@@ -213,7 +203,7 @@ class FaultyBody:
         sensors = dict.fromkeys(fault.sensor for fault in lost if fault.acts(now))
         return {sensor: now - _silent_since(sensor, lost, now) for sensor in sensors}
 
-    def _failing(self, reading: Reading) -> Reading:
+    def _changed(self, reading: Reading) -> Reading:
         now = self.body.time_s
         while self._next is not None and self._next.fault.start_s < now + AHEAD_S:
             # Otherwise an hour of the mixed schedule would mean a thousand faults in every reading.

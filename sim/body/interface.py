@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pixelgait.robot.interface import CONTROL_DT_S, Body, Image, JointCommand
+from pixelgait.robot.interface import CONTROL_DT_S, Body, Image, JointCommand, Reading
 from pixelgait.robot.rotation import Quaternion, Vector
 from pixelgait.robot.spec import Array, RobotSpec
 from pixelgait.sim.body.camera import Camera
@@ -40,6 +40,7 @@ class RobotBase(Protocol):
 
     spec: RobotSpec
     scene: Scene
+    height_m: float  # that it needs above the ground in this episode, with its camera
 
     @property
     def time_s(self) -> float:
@@ -84,7 +85,7 @@ class SimulatedBody(Body, RobotBase, Protocol):
     def step(self, command: JointCommand) -> None:
         """One physics step; `apply` is `SUBSTEPS` of them under one command.
 
-        The command reaches the motors after its delay; swinging shapes move in every physics step.
+        The command reaches the motors after its delay; moving shapes move in every physics step.
         """
 
     def render(self) -> Image:
@@ -101,3 +102,29 @@ class SimulatedBody(Body, RobotBase, Protocol):
 
     def close(self) -> None:
         """Free the simulator."""
+
+
+class ChangedBody:
+    """A `SimulatedBody` whose readings are another one's, changed; all else is that one's."""
+
+    def __init__(self, body: SimulatedBody) -> None:
+        self.body = body
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.body, name)
+
+    def reset(self, seed: int) -> Reading:
+        """Reset the body."""
+        reading = self.body.reset(seed)
+        self._begin(seed)
+        return self._changed(reading)
+
+    def read(self) -> Reading:
+        """The body's reading, changed."""
+        return self._changed(self.body.read())
+
+    def _begin(self, seed: int) -> None:
+        """Begin an episode; the body was reset."""
+
+    def _changed(self, reading: Reading) -> Reading:
+        raise NotImplementedError

@@ -4,20 +4,30 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 
 from pixelgait.robot.estimation.leg_odometry import LegOdometry, Motion
 from pixelgait.robot.interface import CONTROL_DT_S, JointCommand, Reading
-from pixelgait.robot.rotation import heading, wrap_angle
-from pixelgait.sim.body.interface import SimulatedBody
+from pixelgait.robot.rotation import heading, to_base_frame, wrap_angle
+from pixelgait.robot.spec import Array
+from pixelgait.sim.body.interface import (
+    GRAVITY_Z_M_PER_S2,
+    BasePose,
+    ChangedBody,
+    SimulatedBody,
+)
 from pixelgait.sim.world.seeds import Stream
 
 # Noise of joint velocities [rad/s], which encoders differentiate; drawn for an episode. Published
 # filters of an A1 and an ANYmal C take 0.035; up to ten times that (assumption) also stands for
 # backlash and compliance. Simulators have none, so that leg odometry would look too good.
 ENCODERS = (0.02, 0.3)
+# A BMI088 has a noise density of 175 ug per root Hz and an offset of 20 mg. Twenty times that noise
+# stands for what shakes besides the trunk (assumption).
+ACCELEROMETER_NOISE = 0.03  # [m/s^2 per root Hz]
+ACCELEROMETER_OFFSET = 0.2  # [m/s^2], standard deviation
 # Squared error over variance of two coordinates, below which 95 % of them are: chi-square.
 INSIDE_95 = 5.991
 
@@ -27,30 +37,55 @@ def with_leg_odometry(body: SimulatedBody) -> SimulatedBody:
     return cast(SimulatedBody, LegOdometryBody(body))
 
 
-class LegOdometryBody:
-    """A `SimulatedBody` with noisy joint velocities and leg odometry, which begins at its pose."""
+class EncoderNoise:
+    """Noise of joint velocities; its standard deviation is drawn for an episode."""
+
+    def __init__(self, rng: np.random.Generator) -> None:
+        self._rng, self._noise = rng, rng.uniform(*ENCODERS)
+
+    def __call__(self, reading: Reading) -> Reading:
+        """The reading with noisy joint velocities."""
+        noise = self._rng.normal(0.0, self._noise, reading.joint_velocities.size)
+        return replace(reading, joint_velocities=reading.joint_velocities + noise)
+
+
+class Accelerometer:
+    """Specific force [m/s^2] of a base by its poses, with noise and an episode's offset."""
+
+    def __init__(self, rng: np.random.Generator) -> None:
+        self._rng, self._offset = rng, rng.normal(0.0, ACCELEROMETER_OFFSET, 3)
+        self._before: tuple[Array, Array] | None = None  # position and velocity
+
+    def __call__(self, pose: BasePose, step_s: float) -> Array:
+        """The mean over a step that ends at this pose; at rest before it there was another."""
+        position = np.array(pose.position)
+        last, velocity = self._before or (position, np.zeros(3))
+        now = (position - last) / step_s
+        self._before = position, now
+        x, y, z = ((now - velocity) / step_s).tolist()
+        force = to_base_frame((x, y, z - GRAVITY_Z_M_PER_S2), pose.orientation)
+        noise = self._rng.normal(0.0, ACCELEROMETER_NOISE / math.sqrt(step_s), 3)
+        return np.asarray(force + self._offset + noise)
+
+
+class LegOdometryBody(ChangedBody):
+    """A `SimulatedBody` with noisy joint velocities, an accelerometer, and leg odometry.
+
+    The odometry begins at its pose.
+    """
 
     def __init__(self, body: SimulatedBody) -> None:
-        self.body, self.odometry = body, LegOdometry(body.spec)
+        super().__init__(body)
+        self.odometry = LegOdometry(body.spec)
 
-    def __getattr__(self, name: str) -> Any:
-        """Everything else of a `SimulatedBody` is the body's own."""
-        return getattr(self.body, name)
-
-    def reset(self, seed: int) -> Reading:
-        """Reset the body, and begin at its pose."""
-        reading = self.body.reset(seed)
-        self._rng = Stream.SENSORS.rng(seed, 1)
-        self._noise = self._rng.uniform(*ENCODERS)
+    def _begin(self, seed: int) -> None:
+        """Begin at the body's pose."""
+        self._noise = EncoderNoise(Stream.SENSORS.rng(seed, 1))
+        self._accelerometer = Accelerometer(Stream.SENSORS.rng(seed, 2))
         self._command: JointCommand | None = None
         self._pose = self._true_pose()
         self._way_m, self._squares, self._moved = 0.0, 0.0, 0
         self.odometry.reset(*self._pose)
-        return self._with(reading)
-
-    def read(self) -> Reading:
-        """The body's reading with the odometry of its legs."""
-        return self._with(self.body.read())
 
     def apply(self, command: JointCommand) -> None:
         """One control step."""
@@ -62,9 +97,9 @@ class LegOdometryBody:
         self._command = command
         self.body.step(command)
 
-    def _with(self, reading: Reading) -> Reading:
-        noise = self._rng.normal(0.0, self._noise, reading.joint_velocities.size)
-        reading = replace(reading, joint_velocities=reading.joint_velocities + noise)
+    def _changed(self, reading: Reading) -> Reading:
+        force = self._accelerometer(self.body.pose(), CONTROL_DT_S)
+        reading = replace(self._noise(reading), specific_force=force)
         self.motion = motion = self.odometry.update(reading, self._command)
         self._compare(motion)
         return replace(reading, odometry=np.array((motion.x, motion.y, motion.heading)))

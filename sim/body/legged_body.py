@@ -27,7 +27,9 @@ from pixelgait.sim.body.interface import (
     JointLoads,
 )
 from pixelgait.sim.body.randomisation import Randomisation, Sample
-from pixelgait.sim.body.sensors import DelayLine, Sensors
+from pixelgait.sim.body.sampling import sampled
+from pixelgait.sim.body.sensors import DelayLine, Sensors, with_drawn_eye
+from pixelgait.sim.world.obstacles import needed_height_m
 from pixelgait.sim.world.scene import Layout, Pose, Scene
 from pixelgait.sim.world.seeds import Stream
 
@@ -44,7 +46,10 @@ class EngineScene(Protocol):
         """Lay the scene out; returns where the robot starts."""
 
     def move(self, time_s: float) -> None:
-        """Put swinging shapes at their poses at a time after the reset [s]."""
+        """Put moving shapes at their poses at a time after the reset [s]."""
+
+    def drive(self, time_s: float) -> None:
+        """As `move`, a physics step later; with their forces for shapes that have a limited one."""
 
     def render(self, camera: Camera, pose: BasePose) -> NDArray[Any]:
         """Image of a camera (see `Camera`) on a base at this pose."""
@@ -59,6 +64,7 @@ class LeggedBody(ABC):
     """A `SimulatedBody` without its engine. A `Randomisation` draws another robot every episode."""
 
     seed: int  # of this episode
+    height_m: float  # that it needs above the ground in this episode, with its camera
     _scene: EngineScene
 
     def __init__(
@@ -75,7 +81,7 @@ class LeggedBody(ABC):
         self.randomisation = randomisation
         self.time_s = 0.0
         self._sample = Sample()
-        self._sensors: Sensors | None = None  # None: ideal ones
+        self.sensors: Sensors | None = None  # None: ideal ones
         self._stand = standing(spec)  # until the first command arrives
         self._commands = DelayLine(self._stand)
         self._command: JointCommand | None = None  # of `_motors`
@@ -87,11 +93,14 @@ class LeggedBody(ABC):
         """Lay the scene out from the seed and stand the robot at its start."""
         self.seed = seed
         self._settle(damped=False)
+        camera = self.camera
         if self.randomisation is not None:
             self._sample = self.randomisation.sample(Stream.ROBOT.rng(seed))
             self._randomise(self._sample)
             joints = len(self.spec.joint_names)
-            self._sensors = Sensors(self._sample, self.camera, self._scene.render, seed, joints)
+            camera = with_drawn_eye(camera, self._sample, self.spec.stand_height_m)
+            self.sensors = Sensors(self._sample, camera, self._view, seed, joints)
+        self.height_m = needed_height_m(self.spec, camera.mount)
         self._commands = DelayLine(self._stand, self._sample.delay_s)
         self._command = None  # `_motors` are those of the last episode
         self.time_s = 0.0
@@ -108,7 +117,7 @@ class LeggedBody(ABC):
         (x, y, _), orientation = pose
         odometry = np.array((x, y, heading(orientation)))
         reading = replace(self._measure(pose), odometry=odometry)
-        return reading if self._sensors is None else self._sensors.read(reading, pose)
+        return reading if self.sensors is None else self.sensors.read(reading, pose)
 
     @property
     def layout(self) -> Layout:
@@ -153,12 +162,12 @@ class LeggedBody(ABC):
             self._damp(self.spec.damping_nms_per_rad if damped else 0.0)
 
     def _tick(self) -> None:
-        """End a physics step: advance the clock and swinging shapes.
+        """End a physics step: advance the clock and moving shapes.
 
         A wall that moved by a whole control step at once would intersect the robot and throw it.
         """
         self.time_s += PHYSICS_DT_S
-        self._scene.move(self.time_s)
+        self._scene.drive(self.time_s)
 
     def joint_angles(self) -> Array:
         """True joint angles (12,) [rad]."""
@@ -166,7 +175,11 @@ class LeggedBody(ABC):
 
     def render(self) -> Image:
         """Image of this episode's camera at this instant."""
-        return Image(self._scene.render(self._mounted, self.pose()), self.time_s)
+        return Image(self._view(self._mounted, self.pose()), self.time_s)
+
+    def _view(self, camera: Camera, pose: BasePose) -> NDArray[Any]:
+        """Image of a camera on a base at a pose, by its sampling."""
+        return sampled(self._scene.render, camera, pose)
 
     def render_rgb(self) -> NDArray[np.uint8]:
         """Colours (H, W, 3) of this instant, whatever the camera's kind."""
@@ -188,7 +201,7 @@ class LeggedBody(ABC):
     @property
     def _mounted(self) -> Camera:
         """The camera with this episode's mount errors."""
-        return self.camera if self._sensors is None else self._sensors.camera.camera
+        return self.camera if self.sensors is None else self.sensors.camera.camera
 
     # Implemented by engines.
 

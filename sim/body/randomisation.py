@@ -16,6 +16,7 @@ import numpy as np
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import read_json
 from pixelgait.robot.ros.common.topic_names import COLOUR, DEPTH
+from pixelgait.robot.spec import FARTHEST_MOUNT_M, STEEPEST_MOUNT_RAD
 
 # Latency reports do not include the bus to the motors: in either direction a value waits up to one
 # cycle before it is sent. Unitree's low-level link runs at 500 Hz.
@@ -24,6 +25,7 @@ BUS_DELAY_S = (0.0, 2 * BUS_PERIOD_S)
 FRAME_S = 1.0 / 30.0
 LONGEST_S = 1.0  # assumption: largest delay that a robot can be operated with
 Range = tuple[float, float]
+SIGNED = ("eye_pitch_rad",)  # of the ranges without a default
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +75,8 @@ class Sample:
     depth_patches: float = 0.0
     depth_flying: float = 0.0
     heading_drift_rad_per_s: float = 0.0
+    eye_height_m: float | None = None  # None: that of the mount; likewise the pitch
+    eye_pitch_rad: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,20 +184,39 @@ class Randomisation:
     heading_drift_rad_per_s: Range = (-0.002, 0.002)
     """Drift of the IMU's heading, which is not corrected without a compass: 7 deg a minute, the
     rest of an offset of 1 deg/s after calibration at a standstill."""
+    eye_height_m: Range | None = None
+    """Height of the camera above the ground on which the robot stands, one policy for many mounts;
+    by default that of its mount. The contract holds this range and the next, and the node accepts
+    any mount within them."""
+    eye_pitch_rad: Range | None = None
+    """Pitch of the camera, down, likewise."""
 
     def check(self) -> None:
         """Raises UserError if a range's ends are in the wrong order, or negative where none is."""
         for each in fields(self):
-            low, high = getattr(self, each.name)
-            positive = cast(Range, each.default)[0] >= 0.0
+            if (ends := getattr(self, each.name)) is None:
+                continue
+            low, high = ends
+            usual = cast(Range | None, each.default)
+            positive = each.name not in SIGNED if usual is None else usual[0] >= 0.0
             if low > high or (positive and low < 0.0):
                 least = ", 0 or more" if positive else ""
                 name = each.name.replace("_", "-")
                 raise UserError(f"--randomisation.{name} is {low} {high}, expected LOW HIGH{least}")
+        for what, ends, most in (
+            ("eye-height-m", self.eye_height_m, FARTHEST_MOUNT_M),
+            ("eye-pitch-rad", self.eye_pitch_rad, STEEPEST_MOUNT_RAD),
+        ):
+            if ends is not None and max(map(abs, ends)) > most:
+                low, high = ends
+                raise UserError(f"--randomisation.{what} is {low} {high}, expected at most {most}")
 
     def sample(self, rng: np.random.Generator) -> Sample:
         """Draw a robot."""
-        return Sample(**{f.name: float(rng.uniform(*getattr(self, f.name))) for f in fields(self)})
+        ranges = {each.name: getattr(self, each.name) for each in fields(self)}
+        return Sample(
+            **{name: float(rng.uniform(*ends)) for name, ends in ranges.items() if ends is not None}
+        )
 
 
 def make_randomisation(

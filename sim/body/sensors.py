@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -20,6 +19,7 @@ from pixelgait.robot.spec import Array
 from pixelgait.sim.body.camera import FAR_M, Camera
 from pixelgait.sim.body.interface import BasePose
 from pixelgait.sim.body.randomisation import Sample
+from pixelgait.sim.body.sampling import Renderer
 from pixelgait.sim.world.seeds import Stream
 
 T = TypeVar("T")
@@ -33,7 +33,6 @@ MOST_EXPOSED = 2.0  # largest error of automatic exposure: one stop
 EDGE_STEP = 0.1
 PATCHES = 8  # side of the grid on which shiny and dark patches are drawn
 WIDEST_RAD = np.radians(179.0)  # a pinhole's field of view is below 180 degrees
-Renderer = Callable[[Camera, BasePose], NDArray[Any]]  # image of a camera on a base
 
 
 class Sensors:
@@ -48,33 +47,33 @@ class Sensors:
     ) -> None:
         self.sample = sample
         self.camera = CameraStream(sample, camera, view, seed)
-        self._rng = Stream.SENSORS.rng(seed)
+        self.rng = Stream.SENSORS.rng(seed)
         offset = sample.encoder_bias_rad
-        self._encoder_bias = self._rng.uniform(-1.0, 1.0, joints) * offset
-        self._rate_bias = self._rng.choice((-1.0, 1.0), 3) * sample.rate_bias_rad_per_s
+        self.encoder_bias = self.rng.uniform(-1.0, 1.0, joints) * offset
+        self.rate_bias = self.rng.choice((-1.0, 1.0), 3) * sample.rate_bias_rad_per_s
         self._joints, self._imu = History(), History()
         self._orientation = np.zeros(4)
         self._odometry = DriftingOdometry(sample.odometry_scale, sample.odometry_turn_rad_per_m)
 
     def read(self, true: Reading, pose: BasePose) -> Reading:
         """A true reading as these sensors measure it, for a base at this pose."""
-        sample, rng, now = self.sample, self._rng, true.time_s
+        sample, rng, now = self.sample, self.rng, true.time_s
         self._joints.add(now, np.concatenate((true.joint_angles, true.joint_velocities)))
         self._orientation = nearer_quaternion(true.orientation, self._orientation)
         self._imu.add(now, np.concatenate((self._orientation, true.angular_velocity)))
         self.camera.observe(now, pose)
         joints = self._joints.at(now - sample.encoder_delay_s)
-        angles, velocities = joints[: self._encoder_bias.size], joints[self._encoder_bias.size :]
+        angles, velocities = joints[: self.encoder_bias.size], joints[self.encoder_bias.size :]
         imu = self._imu.at(now - sample.imu_delay_s)
         tilt = rng.normal(sample.imu_bias_rad, sample.imu_noise_rad, 2)
         rate_noise = rng.normal(0.0, sample.rate_noise_rad_per_s, 3)
         encoder_noise = rng.normal(0.0, sample.encoder_noise_rad, angles.size)
         return replace(
             true,
-            joint_angles=angles + self._encoder_bias + encoder_noise,
+            joint_angles=angles + self.encoder_bias + encoder_noise,
             joint_velocities=velocities,
             orientation=tilted(turned(imu[:4], sample.heading_drift_rad_per_s * now), tilt),
-            angular_velocity=imu[4:] + self._rate_bias + rate_noise,
+            angular_velocity=imu[4:] + self.rate_bias + rate_noise,
             image=lambda: self.camera.newest(now),
             odometry=None if true.odometry is None else self._odometry.read(true.odometry),
         )
@@ -95,7 +94,7 @@ class Poses(Protocol):
 class CameraStream:
     """Frames at a camera's own rate, some lost, each late; rendered on demand.
 
-    A frame shows the scene from the base's pose at its exposure, with swinging shapes at their
+    A frame shows the scene from the base's pose at its exposure, with moving shapes at their
     present poses.
     """
 
@@ -165,6 +164,15 @@ class CameraStream:
             if rng.random() >= self.sample.camera_dropout or not frame:
                 return frame * period_s, rng
             frame -= 1
+
+
+def with_drawn_eye(camera: Camera, sample: Sample, stand_height_m: float) -> Camera:
+    """The camera at the height above the ground and the pitch of a sample, if it has them."""
+    mount = camera.mount
+    x, y, z = mount.position_m
+    z = z if sample.eye_height_m is None else sample.eye_height_m - stand_height_m
+    pitch = mount.pitch_down_rad if sample.eye_pitch_rad is None else sample.eye_pitch_rad
+    return replace(camera, mount=replace(mount, position_m=(x, y, z), pitch_down_rad=pitch))
 
 
 def captured(

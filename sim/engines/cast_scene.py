@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from pixelgait.sim.rendering.geometry import Floats, Geometry, Hits, View
 from pixelgait.sim.rendering.nominal import NominalColours
 from pixelgait.sim.rendering.painter import Painter
 from pixelgait.sim.rendering.rays import cast
+from pixelgait.sim.world.moving_shapes import MovingShapes
 from pixelgait.sim.world.scene import ORIGIN, Layout, Pose, Scene
 
 
@@ -24,27 +25,30 @@ class CastScene:
     def __init__(self, scene: Scene) -> None:
         self.scene = scene
         self.layout = Layout(ORIGIN)
+        self._moving = MovingShapes(self.layout)
         self._painter = Painter(scene)
-        self._nominal = NominalColours(self._painter.geometry)
+        self._nominal: NominalColours | None = None  # made when first needed
 
     def reset(self, rng: np.random.Generator) -> Pose:
         """Lay the scene out; returns the robot's start."""
         self.layout = self.scene.layout(rng)
+        if self.layout.boxes:
+            self._nominal = None
+        self._moving = MovingShapes(self.layout)
         self._painter.lay_out(self.layout)
         return self.layout.start
 
     def move(self, time_s: float) -> None:
-        """Put swinging shapes at their poses at a time after the reset [s]."""
+        """Put moving shapes at their poses at a time after the reset [s]."""
         self._painter.time_s = time_s
-        for swing in self.layout.swings:
-            middle = self.layout.movable[swing.shape]
-            self._painter.move(swing.shape, swing.pose(middle, time_s))
+        for shape, pose in self._moving.poses(time_s):
+            self._painter.move(shape, pose)
 
     def render(self, camera: Camera, pose: BasePose) -> NDArray[Any]:
         """Image of a camera (see `Camera`) on a base at this pose."""
         if self.layout.appearance is not None:
             camera = camera.shaken(self._painter.camera_offset())
-        view = camera.view(pose.position, rotation(pose))
+        view = camera.view(pose.position, rotation(pose.orientation))
         depth, shapes = first_hits(self._painter.geometry, view)
         if camera.kind == "depth":
             return depth
@@ -56,6 +60,8 @@ class CastScene:
     ) -> NDArray[np.uint8]:
         """Colours (H, W, 3), in the episode's appearance if it has one."""
         if self.layout.appearance is None:
+            if self._nominal is None:
+                self._nominal = NominalColours(self._painter.geometry)
             return self._nominal.paint(view, depth, shapes, camera.light)
         hits = Hits(shapes.ravel().astype(np.intp), depth.ravel() / view.ahead)
         return self._painter.paint(view, hits).reshape(*view.size, 3)
@@ -63,38 +69,25 @@ class CastScene:
 
 def first_hits(geometry: Geometry, view: View) -> tuple[Floats, NDArray[np.int32]]:
     """Depth (H, W) [m] of a scene without meshes, and the shape in each pixel or `SKY`."""
-    depth, shapes = cast_views([(geometry, view)])
-    return depth[0], shapes[0]
-
-
-def cast_views(views: Sequence[tuple[Geometry, View]]) -> tuple[Floats, NDArray[np.int32]]:
-    """Depth and shapes (n, H, W) as `first_hits`, of layouts of one scene and views of one size."""
-    geometry, view = views[0]
-    size = len(views), *view.size
-    depth, shapes = np.empty(size, np.float32), np.empty(size, np.int32)
-    drawn = [each.drawn() for each, _ in views]
-    which = np.zeros((len(views), max(map(len, drawn))), np.int64)
-    for row, indices in zip(which, drawn, strict=True):
-        row[: len(indices)] = indices
+    depth, shapes = np.empty(view.size, np.float32), np.empty(view.size, np.int32)
     cast(
-        np.stack([each.boxes for each, _ in views]),
-        which,
-        np.array([len(indices) for indices in drawn]),
+        geometry.boxes,
+        geometry.seen,
         geometry.fields,
         geometry.heights,
-        np.stack([each.eye for _, each in views]),
-        np.stack([each.axes for _, each in views]),
-        np.array([1.0 / each.pixel_rad for _, each in views], np.float32),
-        np.float32(view.far_m),
+        view.eye,
+        view.axes,
+        1.0 / view.pixel_rad,
+        view.far_m,
         depth,
         shapes,
     )
     return depth, shapes
 
 
-def rotation(pose: BasePose) -> NDArray[np.float64]:
-    """Rotation (3, 3) of a base in the world."""
-    x, y, z, w = pose.orientation
+def rotation(orientation: Iterable[float]) -> NDArray[np.float64]:
+    """Rotation (3, 3) of a quaternion xyzw."""
+    x, y, z, w = orientation
     s = 2.0 / (x * x + y * y + z * z + w * w)
     return np.array(
         (

@@ -18,8 +18,8 @@ from xml.etree.ElementTree import Element
 
 import numpy as np
 
-from pixelgait.robot.control.gait import GRAVITY_M_PER_S2
 from pixelgait.robot.errors import UserError
+from pixelgait.robot.interface import GRAVITY_M_PER_S2
 from pixelgait.robot.spec import LEGS, ROBOTS, Array, CameraMount, RobotSpec, Signs, per_leg
 from pixelgait.sim.engines.urdf import packaged, parse_urdf
 from pixelgait.sim.engines.urdf_tree import FIXED, FREE, UrdfJoint, UrdfTree

@@ -23,11 +23,15 @@ from pixelgait.robot.spec import Array
 from pixelgait.sim.world.compiled import compiled
 from pixelgait.sim.world.ground import Ground
 from pixelgait.sim.world.ground_kernels import ground_m
+from pixelgait.sim.world.motion_kernels import pose_at
+from pixelgait.sim.world.motions import Motions, motions_of
 from pixelgait.sim.world.obstacles import MovingObstacle
 from pixelgait.sim.world.scene import Box, Pose
 
 wrapped = compiled(wrap_angle)
+ROOT_2 = math.sqrt(2.0)
 FEET = 4  # the first points of an outline
+NEAR_M = 0.5  # boxes further off than this are not looked at
 CHECK_M = 0.012  # least approach between two collision checks: a step at full speed
 KEPT = 256  # newest states of the trunk: for a camera latency of 1 s, lost frames and the shutter
 
@@ -79,7 +83,7 @@ TRUNK = 9  # time [s], x, y, z [m], yaw, speed, yaw rate, roll and pitch of the 
 
 
 class Surroundings(NamedTuple):
-    """An episode's ground, and the upright boxes that stop a robot; the last ones swing."""
+    """An episode's ground, and the upright boxes that stop a robot; the last ones move."""
 
     outline: Array  # (n, 2) points of the robot in the base frame, feet first [m]
     slopes: Array  # (2, 4) from heights under the feet to slopes along x and y
@@ -88,9 +92,7 @@ class Surroundings(NamedTuple):
     half: Array  # (m, 2) [m]
     cos: Array  # (m,)
     sin: Array  # (m,)
-    middle: Array  # (s, 2) about which the last s boxes swing [m]
-    reach: Array  # (s, 2) [m]
-    period_s: Array  # (s,)
+    moving: Motions  # of the last boxes
     fastest_m_per_s: float
 
 
@@ -99,22 +101,24 @@ def surroundings(
     ground: Ground,
     staying: Sequence[tuple[Box, Pose]],
     moving: Sequence[MovingObstacle],
+    least_half_m: float = 0.0,
 ) -> Surroundings:
-    """Arrays of ground and obstacles for a robot of this outline (n, 2), feet first."""
+    """Arrays of ground and obstacles for a robot of this outline (n, 2), feet first.
+
+    Boxes are made at least twice `least_half_m` wide: points of the outline would miss others.
+    """
     plane = np.column_stack((outline[:FEET], np.ones(FEET)))
-    boxes = [*staying, *((each.box, each.middle) for each in moving)]
+    boxes = [*staying, *((each.box, each.own) for each in moving)]
     yaw = np.array([pose.yaw for _, pose in boxes])
     return Surroundings(
         outline,
         np.ascontiguousarray(np.linalg.pinv(plane)[:2]),
         ground,
         np.array([(pose.x, pose.y) for _, pose in boxes]).reshape(-1, 2),
-        np.array([box.half_m[:2] for box, _ in boxes]).reshape(-1, 2),
+        np.maximum(np.array([b.half_m[:2] for b, _ in boxes]).reshape(-1, 2), least_half_m),
         np.cos(yaw),
         np.sin(yaw),
-        np.array([(each.middle.x, each.middle.y) for each in moving]).reshape(-1, 2),
-        np.array([each.swing.reach_m[:2] for each in moving]).reshape(-1, 2),
-        np.array([each.swing.period_s for each in moving]),
+        motions_of([(each.motion, each.own) for each in moving]),
         float(max((each.fastest_m_per_s for each in moving), default=0.0)),
     )
 
@@ -127,7 +131,7 @@ def follow(robot: Any, speed: float, yaw_rate: float, around: Surroundings, trun
         robot: (1,) of `ROBOT`, changed.
         speed: commanded [m/s].
         yaw_rate: commanded [rad/s].
-        around: surroundings; boxes that swing are moved.
+        around: surroundings; boxes that move are put where they are.
         trunk: (KEPT, TRUNK), ring of recorded states of the trunk, written.
     """
     r = robot[0]
@@ -198,12 +202,11 @@ def _stopped(robot: Any, x: float, y: float, yaw: float, around: Surroundings) -
     r.free_steps -= 1.0
     if r.free_steps > 0.0:
         return False
-    staying = len(around.centre) - len(around.reach)
-    for i in range(len(around.reach)):
-        share = math.sin(2.0 * math.pi * r.time_s / around.period_s[i])
-        for axis in range(2):
-            place = around.middle[i, axis] + share * around.reach[i, axis]
-            around.centre[staying + i, axis] = place
+    staying = len(around.centre) - len(around.moving.own)
+    for i in range(len(around.moving.own)):
+        box_x, box_y, _, box_yaw = pose_at(around.moving, i, r.time_s)
+        around.centre[staying + i, 0], around.centre[staying + i, 1] = box_x, box_y
+        around.cos[staying + i], around.sin[staying + i] = math.cos(box_yaw), math.sin(box_yaw)
     depth = _depth(x, y, yaw, around, 0)
     r.run_into = False
     if depth <= 0.0:
@@ -219,12 +222,20 @@ def _stopped(robot: Any, x: float, y: float, yaw: float, around: Surroundings) -
 def _depth(x: float, y: float, yaw: float, around: Surroundings, first: int) -> float:
     """Greatest depth [m] of the outline at a pose inside the boxes from `first` on.
 
-    Outside it is negative, and its absolute value at most the distance to the nearest box.
+    Outside it is negative, and its absolute value at most the distance to the nearest box, and
+    `NEAR_M`.
     """
-    cos, sin, deepest = math.cos(yaw), math.sin(yaw), -math.inf
+    cos, sin, deepest = math.cos(yaw), math.sin(yaw), -NEAR_M
+    reach = 0.0
+    for j in range(len(around.outline)):
+        reach = max(reach, math.hypot(around.outline[j, 0], around.outline[j, 1]))
     for i in range(first, len(around.centre)):
         to_x, to_y = x - around.centre[i, 0], y - around.centre[i, 1]
         c, s, half_x, half_y = around.cos[i], around.sin[i], around.half[i, 0], around.half[i, 1]
+        # A point `away` metres off is at least `away` / sqrt 2 off along one side of the box.
+        away = math.hypot(to_x, to_y) - math.hypot(half_x, half_y) - reach
+        if -away / ROOT_2 < deepest:
+            continue  # too far to be the nearest
         for j in range(len(around.outline)):
             px = to_x + cos * around.outline[j, 0] - sin * around.outline[j, 1]
             py = to_y + sin * around.outline[j, 0] + cos * around.outline[j, 1]
@@ -282,7 +293,7 @@ def trunk_pose(robot: Any, row: Array, pose: Array) -> None:
 
 
 @compiled
-def pose_at(robot: Any, trunk: Array, time_s: float, pose: Array) -> None:
+def trunk_at(robot: Any, trunk: Array, time_s: float, pose: Array) -> None:
     """Pose (7,) of the trunk at a time [s], linear between recorded states; see `trunk_pose`."""
     newest = robot[0].recorded - 1
     oldest = max(0, robot[0].recorded - KEPT)

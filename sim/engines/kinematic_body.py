@@ -20,7 +20,8 @@ from pixelgait.robot.spec import Array, RobotSpec
 from pixelgait.sim.body.camera import Camera
 from pixelgait.sim.body.interface import BasePose, JointLoads
 from pixelgait.sim.body.randomisation import Randomisation
-from pixelgait.sim.body.sensors import CameraStream
+from pixelgait.sim.body.sampling import sampled
+from pixelgait.sim.body.sensors import CameraStream, with_drawn_eye
 from pixelgait.sim.engines.cast_scene import CastScene
 from pixelgait.sim.engines.gliding import (
     HEIGHT_SHARE,
@@ -30,15 +31,15 @@ from pixelgait.sim.engines.gliding import (
     TRUNK,
     Surroundings,
     follow,
-    pose_at,
     record,
     surroundings,
+    trunk_at,
 )
 from pixelgait.sim.engines.pybullet_client import pybullet
 from pixelgait.sim.engines.pybullet_scene import PyBulletScene
 from pixelgait.sim.engines.urdf import HOUSING_M
 from pixelgait.sim.world.ground import Ground, make_ground
-from pixelgait.sim.world.obstacles import along, moving_obstacles, obstacle_boxes
+from pixelgait.sim.world.obstacles import along, moving_obstacles, needed_height_m, obstacle_boxes
 from pixelgait.sim.world.scene import Layout, Mesh, Pose, Scene
 from pixelgait.sim.world.seeds import Stream
 
@@ -55,7 +56,7 @@ SIZE, FREQUENCY = (0.8, 2.0), (0.97, 1.03)
 NOSE_M = 0.07  # assumption: the trunk's front beyond the feet
 NOSE_HALF_M = 0.1  # half its width, from the A1's URDF
 STEP_ASIDE_M = 0.05  # lateral motion of the feet of `walk`; measured: 0.036 to 0.062
-POST_M = 0.05  # assumption: distance of the points on the outline, the narrowest obstacle
+POST_M = 0.05  # assumption: distance of the points on the outline; obstacles are no narrower
 SAMPLED_M, SAMPLED_REACH_M = 0.05, 16.0  # grid of a ground that is known point by point
 SAMPLED_ANEW_M = 10.0  # so far from its middle; the longest decision takes a robot 5 m further
 
@@ -69,7 +70,7 @@ class Poses:
     def at(self, time_s: float) -> Array:
         """Position [m] and orientation xyzw (7,) at a time [s]."""
         pose = np.empty(7)
-        pose_at(self._robot, self._trunk, time_s, pose)
+        trunk_at(self._robot, self._trunk, time_s, pose)
         return pose
 
 
@@ -80,6 +81,7 @@ class KinematicBody:
     """
 
     seed: int  # of this episode
+    height_m: float  # that it needs above the ground in this episode, with its camera
     around: Surroundings  # of this episode
     middle_m: tuple[float, float]  # x, y about which what is known point by point is sampled
 
@@ -118,19 +120,24 @@ class KinematicBody:
         """Lay the scene out from the seed, draw the robot and put it at the start."""
         self.seed = seed
         start = self._scene.reset(Stream.LAYOUT.rng(seed))
-        obstacles = self.scene, self.layout, self.spec.stand_height_m
+        sample, camera = None, self.camera
+        if self.randomisation is not None:
+            sample = self.randomisation.sample(Stream.GLIDER_CAMERA.rng(seed))
+            camera = with_drawn_eye(camera, sample, self.spec.stand_height_m)
+        self.height_m = needed_height_m(self.spec, camera.mount)
+        obstacles = self.scene, self.layout, self.height_m
         self.middle_m = start.x, start.y
         self.around = surroundings(
             self._outline,
             _ground(self.scene, self.middle_m),
             obstacle_boxes(*obstacles),
             moving_obstacles(*obstacles),
+            POST_M / 2,
         )
         self._draw(Stream.GAIT.rng(seed), start)
         self._stream, self._heading_drift_rad_per_s = None, 0.0
-        if self.randomisation is not None:
-            sample = self.randomisation.sample(Stream.GLIDER_CAMERA.rng(seed))
-            self._stream = CameraStream(sample, self.camera, self._view, seed, self._poses)
+        if sample is not None:
+            self._stream = CameraStream(sample, camera, self._view, seed, self._poses)
             self.robot.odometry_scale = sample.odometry_scale
             self.robot.odometry_turn_rad_per_m = sample.odometry_turn_rad_per_m
             self._heading_drift_rad_per_s = sample.heading_drift_rad_per_s
@@ -185,9 +192,9 @@ class KinematicBody:
         return np.asarray(self._view(replace(camera, kind="rgb"), self.trunk_pose()))
 
     def _view(self, camera: Camera, pose: BasePose) -> NDArray[Any]:
-        """Image of a camera on a trunk at a pose; swinging shapes are moved only when rendered."""
+        """Image of a camera on a trunk at a pose; moving shapes are moved only when rendered."""
         self._scene.move(self.time_s)
-        return self._scene.render(camera, pose)
+        return sampled(self._scene.render, camera, pose)
 
     def trunk_pose(self) -> BasePose:
         """Pose of the trunk under the camera: it sways, and follows the slope of the ground."""

@@ -71,6 +71,7 @@ class MuJoCoBody(LeggedBody):
                 model.actuator_forcerange,
             )
         ]
+        self._own_bodies = model.body_rootid == model.body_rootid[joints[0].bodyid[0]]
         self._friction = foot_friction(spec)
         self._legs = {foot: leg for leg, foot in enumerate(foot_geoms(model, spec))}
 
@@ -144,8 +145,9 @@ class MuJoCoBody(LeggedBody):
         model = self.model
         mass, inertia, friction, torques = self._pristine
         model.actuator_forcerange[:] = torques * sample.strength
-        model.body_mass[:] = mass * sample.mass  # the scene has none
-        model.body_inertia[:] = inertia * (sample.mass * sample.inertia)
+        own = self._own_bodies
+        model.body_mass[own] = mass[own] * sample.mass
+        model.body_inertia[own] = inertia[own] * (sample.mass * sample.inertia)
         # The scene's geoms have priority: they hold their own friction times that of the feet.
         model.geom_friction[:, 0] = friction[:, 0] * (sample.friction / FRICTION / self._friction)
         mujoco.mj_setConst(model, self.data)  # derived from mass and inertia

@@ -11,13 +11,24 @@ import numpy as np
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.rotation import Quaternion, upright
 from pixelgait.robot.spec import LEGS, Array, RobotSpec
+from pixelgait.sim.body.drive import MASS_KG
 from pixelgait.sim.body.interface import GRAVITY_Z_M_PER_S2, PHYSICS_DT_S
 from pixelgait.sim.engines.urdf import find_urdf, simulated_robot
 from pixelgait.sim.engines.urdf_tree import base_link
 from pixelgait.sim.world.meshes import as_loaded
-from pixelgait.sim.world.scene import ORIGIN, Box, HeightField, Mesh, Plane, Scene, Shape
+from pixelgait.sim.world.scene import (
+    ORIGIN,
+    Box,
+    HeightField,
+    Mesh,
+    Plane,
+    Scene,
+    Shape,
+    push_limit_n,
+)
 
 SCENE_GROUP, ROBOT_GROUP = 0, 3  # cameras render the scene's group alone
+SCENE_TYPE, SCENE_AFFINITY = 2, 1  # bits of contacts: shapes of the scene touch robots alone
 LINK_FRICTION = 0.5  # PyBullet's default
 FOOT_CONTACTS = 4  # most that sensors report; a round foot on flat ground has one
 BASE_M = 0.1  # of a height field, below its lowest point
@@ -25,7 +36,9 @@ FLATTEST_M = 1e-6  # least range of its heights: MuJoCo refuses a level one
 
 
 def compile_model(robot: RobotSpec, scene: Scene, *, foot_sensors: bool = False) -> mujoco.MjModel:
-    """Compile a model; mocap body i is the scene's movable shape i, actuator i drives joint i.
+    """Compile a model; actuator i drives joint i.
+
+    Movable shapes are mocap bodies, or bodies with joints if they push with a limited force.
 
     With `foot_sensors` its sensor data is the input of `read_feet`.
 
@@ -44,7 +57,8 @@ def compile_model(robot: RobotSpec, scene: Scene, *, foot_sensors: bool = False)
         bone = geom.contype == 0
         geom.group = SCENE_GROUP if bone else ROBOT_GROUP
         if not bone:
-            geom.contype, geom.conaffinity = 1, 2  # touches the scene, not itself
+            # It touches the scene, not itself.
+            geom.contype, geom.conaffinity = SCENE_AFFINITY, SCENE_TYPE
     for joint in spec.joints:  # the motor model limits torques, not the URDF's effort
         joint.actfrclimited = mujoco.mjtLimited.mjLIMITED_FALSE
     for name, limit in zip(robot.joint_names, robot.torque_limit_nm.tolist(), strict=True):
@@ -60,8 +74,11 @@ def compile_model(robot: RobotSpec, scene: Scene, *, foot_sensors: bool = False)
         _add(spec, spec.worldbody, scene_geom(i), shape, friction)
     # The mocap body has the pose, its geom has none.
     for i, shape in enumerate(scene.movable, len(scene.fixed)):
-        body, unposed = spec.worldbody.add_body(mocap=True), replace(shape, pose=ORIGIN)
+        driven = push_limit_n(shape) is not None
+        body, unposed = spec.worldbody.add_body(mocap=not driven), replace(shape, pose=ORIGIN)
         _add(spec, body, scene_geom(i), unposed, friction)
+        if driven:
+            _add_joints(body, scene_geom(i))
     spec.option.timestep = PHYSICS_DT_S
     spec.option.gravity = (0.0, 0.0, GRAVITY_Z_M_PER_S2)
     # As in MuJoCo Menagerie's quadrupeds: elliptic friction cones, feet that do not creep.
@@ -99,8 +116,8 @@ def _add(
         quat=wxyz(upright(pose.yaw)),
         group=SCENE_GROUP,
         mass=0.0,
-        contype=2,
-        conaffinity=1,
+        contype=SCENE_TYPE,
+        conaffinity=SCENE_AFFINITY,
         # PyBullet multiplies the frictions of both bodies; MuJoCo uses that of the geom with
         # priority.
         friction=(shape.friction * foot_friction, 0.005, 0.0001),
@@ -122,6 +139,28 @@ def _add(
     else:
         geom.type = mujoco.mjtGeom.mjGEOM_PLANE
         geom.size = (0.0, 0.0, 1.0)
+
+
+def resize(model: mujoco.MjModel, geom: int, box: Box) -> None:
+    """Give the box geom of a mocap body another size and colour, and the bounds that follow."""
+    model.geom_size[geom] = box.half_m
+    model.geom_rgba[geom] = (*box.colour, float(box.visible))
+    model.geom_rbound[geom] = np.linalg.norm(box.half_m)
+    bounds = (0.0, 0.0, 0.0, *box.half_m)
+    model.geom_aabb[geom] = bounds
+    model.bvh_aabb[model.body_bvhadr[model.geom_bodyid[geom]]] = bounds
+
+
+def _add_joints(body: mujoco.MjsBody, name: str) -> None:
+    """Let a body of a driven shape move along x and y, and turn about z."""
+    body.geoms[0].mass = MASS_KG
+    slide, hinge = mujoco.mjtJoint.mjJNT_SLIDE, mujoco.mjtJoint.mjJNT_HINGE
+    for axis, kind, direction in (
+        ("x", slide, (1, 0, 0)),
+        ("y", slide, (0, 1, 0)),
+        ("yaw", hinge, (0, 0, 1)),
+    ):
+        body.add_joint(name=f"{name}-{axis}", type=kind, axis=direction)
 
 
 def _mesh(spec: mujoco.MjSpec, mesh: Mesh) -> str:

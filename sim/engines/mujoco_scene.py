@@ -5,7 +5,7 @@ Images are cast without OpenGL, so they are the same on every machine.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -19,15 +19,36 @@ from pixelgait.robot.control.observation import rgbd
 from pixelgait.robot.rotation import upright
 from pixelgait.robot.spec import Array
 from pixelgait.sim.body.camera import FAR_M, Camera
-from pixelgait.sim.body.interface import BasePose
-from pixelgait.sim.engines.mujoco_model import SCENE_GROUP, scene_geom, wxyz
+from pixelgait.sim.body.drive import driving_force
+from pixelgait.sim.body.interface import PHYSICS_DT_S, BasePose
+from pixelgait.sim.engines.mujoco_model import (
+    SCENE_AFFINITY,
+    SCENE_GROUP,
+    SCENE_TYPE,
+    resize,
+    scene_geom,
+    wxyz,
+)
 from pixelgait.sim.rendering.geometry import FOREIGN, SKY
 from pixelgait.sim.rendering.geometry import Hits as SceneHits
 from pixelgait.sim.rendering.painter import Painter
 from pixelgait.sim.world.appearance import AMBIENT, DIFFUSE, SHININESS, SKY_LEVEL, SPECULAR
 from pixelgait.sim.world.meshes import as_loaded, box_uv
+from pixelgait.sim.world.motions import placed
+from pixelgait.sim.world.moving_shapes import MovingShapes
 from pixelgait.sim.world.obstacles import are_obstacles
-from pixelgait.sim.world.scene import ORIGIN, Box, Layout, Mesh, Plane, Pose, Scene, Shape
+from pixelgait.sim.world.scene import (
+    ORIGIN,
+    Box,
+    Layout,
+    Mesh,
+    Plane,
+    Pose,
+    Scene,
+    Shape,
+    is_in_use,
+    push_limit_n,
+)
 from pixelgait.sim.world.texture import CHEQUERS_M, TILE_PIXELS, chequers, tile
 
 SLACK_M = 1e-4  # between a hit, float64, and its triangle, float32
@@ -39,9 +60,9 @@ class MuJoCoScene:
 
     def __init__(self, scene: Scene, model: mujoco.MjModel, data: mujoco.MjData) -> None:
         self.scene, self.model, self.data = scene, model, data
-        shapes = (*scene.fixed, *scene.movable)
-        self._geoms = [model.geom(scene_geom(i)).id for i in range(len(shapes))]
-        self._paints = _paints(model, dict(zip(self._geoms, shapes, strict=True)))
+        self._drawn: list[Shape] = [*scene.fixed, *scene.movable]  # in the last layout
+        self._geoms = [model.geom(scene_geom(i)).id for i in range(len(self._drawn))]
+        self._paints = _paints(model, dict(zip(self._geoms, self._drawn, strict=True)))
         self._collision_boxes = [  # of meshes
             model.geom(f"{scene_geom(i)}-{j}").id
             for i, shape in enumerate(scene.fixed)
@@ -50,15 +71,26 @@ class MuJoCoScene:
         ]
         self.obstacles = np.zeros(model.ngeom, dtype=bool)  # of the last layout, by geom
         self._shapes = np.full(model.ngeom, FOREIGN)  # of the scene, by geom
-        self._shapes[self._geoms] = np.arange(len(shapes))
+        self._shapes[self._geoms] = np.arange(len(self._geoms))
         self._painter = Painter(scene)
         self.layout = Layout(ORIGIN)
+        self._moving = MovingShapes(self.layout)
+        self._meant: dict[int, Pose] = {}  # of moving shapes
+        bodies = model.geom_bodyid[self._geoms[len(scene.fixed) :]].tolist()
+        self._movable = [
+            _placeable(model, data, *each) for each in zip(bodies, scene.movable, strict=True)
+        ]
 
     def reset(self, rng: np.random.Generator) -> Pose:
         """Lay the scene out; returns the robot's start."""
         self.layout = self.scene.layout(rng)
-        for i, pose in enumerate(self.layout.movable):
-            self._place(i, pose)
+        if self.scene.draws_boxes:
+            self._reshape(self.layout.shapes(self.scene))
+            self._let_touch(np.array([is_in_use(pose) for pose in self.layout.movable]))
+        self._moving = MovingShapes(self.layout)
+        for shape, pose in zip(self._movable, placed(self.layout), strict=True):
+            shape.place(pose)
+        self._meant = dict(self._moving.poses(0.0))
         if self.layout.appearance is not None:
             self._painter.lay_out(self.layout)
         self.obstacles[self._geoms] = are_obstacles(self.scene, self.layout)
@@ -66,12 +98,23 @@ class MuJoCoScene:
         return self.layout.start
 
     def move(self, time_s: float) -> None:
-        """Put swinging shapes at their poses at a time after the reset [s]."""
+        """Put moving shapes at their poses at a time after the reset [s]."""
         self._painter.time_s = time_s
-        for swing in self.layout.swings:
-            pose = swing.pose(self.layout.movable[swing.shape], time_s)
-            self._place(swing.shape, pose)
-            self._painter.move(swing.shape, pose)
+        for i, pose in self._moving.poses(time_s):
+            self._movable[i].place(pose)
+            self._meant[i] = pose
+
+    def drive(self, time_s: float) -> None:
+        """As `move`, a physics step later; with their forces for shapes that have a limited one."""
+        self._painter.time_s = time_s
+        for i, pose in self._moving.poses(time_s):
+            self._movable[i].drive(self._meant[i], pose)
+            self._meant[i] = pose
+
+    def _show_moving(self) -> None:
+        """Tell the painter where moving shapes are."""
+        for i, pose in self._meant.items():
+            self._painter.move(i, self._movable[i].pose(pose))
 
     def render(self, camera: Camera, pose: BasePose) -> NDArray[Any]:
         """Image of a camera (see `Camera`) on a base at this pose."""
@@ -96,6 +139,7 @@ class MuJoCoScene:
         which = np.where(hits.geoms < 0, SKY, self._shapes[hits.geoms])
         has_foreign = (which == FOREIGN).any() or self._painter.geometry.has_mesh
         foreign = self._lit(camera, hits) if has_foreign else None
+        self._show_moving()
         view = camera.view(pose.position, _rotation(pose))
         shapes = SceneHits(which, hits.distances.astype(np.float32))
         return self._painter.paint(view, shapes, foreign)
@@ -114,9 +158,101 @@ class MuJoCoScene:
         still = self.layout.appearance is None
         return camera if still else camera.shaken(self._painter.camera_offset())
 
-    def _place(self, movable: int, pose: Pose) -> None:
-        self.data.mocap_pos[movable] = (pose.x, pose.y, pose.z)
-        self.data.mocap_quat[movable] = wxyz(upright(pose.yaw))
+    def _reshape(self, shapes: Sequence[Shape]) -> None:
+        """Give movable boxes their sizes and colours in an episode."""
+        changed = False
+        for i, shape in enumerate(shapes, len(self.scene.fixed)):
+            if shape is not self._drawn[i]:
+                assert isinstance(shape, Box)
+                resize(self.model, self._geoms[i], shape)
+                self._drawn[i], changed = shape, True
+        if changed:
+            self._paints = _paints(self.model, dict(zip(self._geoms, self._drawn, strict=True)))
+
+    def _let_touch(self, there: NDArray[np.bool_]) -> None:
+        """Let robots touch the movable shapes (n,) that are placed, and spend no time on others."""
+        geoms = np.array(self._geoms[len(self.scene.fixed) :])
+        bodies = self.model.geom_bodyid[geoms]
+        for ids, of in ((geoms, "geom"), (bodies, "body")):
+            getattr(self.model, f"{of}_contype")[ids] = SCENE_TYPE * there
+            getattr(self.model, f"{of}_conaffinity")[ids] = SCENE_AFFINITY * there
+
+
+class Placeable(Protocol):
+    """A movable shape in a model."""
+
+    def place(self, pose: Pose) -> None:
+        """Put it at a pose, at rest."""
+
+    def drive(self, last: Pose, pose: Pose) -> None:
+        """Put it at its motion's pose, `last` a physics step ago, or drive it there."""
+
+    def pose(self, meant: Pose) -> Pose:
+        """Where it is, when its motion is at a pose."""
+
+
+@dataclass(frozen=True, slots=True)
+class Carried:
+    """A mocap body: nothing stops it."""
+
+    data: mujoco.MjData
+    number: int  # of the mocap body
+
+    def place(self, pose: Pose) -> None:
+        """See `Placeable`."""
+        self.data.mocap_pos[self.number] = (pose.x, pose.y, pose.z)
+        self.data.mocap_quat[self.number] = wxyz(upright(pose.yaw))
+
+    def drive(self, last: Pose, pose: Pose) -> None:
+        """See `Placeable`."""
+        self.place(pose)
+
+    def pose(self, meant: Pose) -> Pose:
+        """See `Placeable`."""
+        return meant
+
+
+@dataclass(frozen=True, slots=True)
+class Driven:
+    """A body on joints along x, y and about z, which a limited force drives."""
+
+    model: mujoco.MjModel
+    data: mujoco.MjData
+    body: int
+    limit_n: float
+
+    def place(self, pose: Pose) -> None:
+        """See `Placeable`."""
+        q, v = self._addresses()
+        self.model.body_pos[self.body, 2] = pose.z
+        self.data.qpos[q : q + 3] = pose.x, pose.y, pose.yaw
+        self.data.qvel[v : v + 3] = 0.0
+
+    def drive(self, last: Pose, pose: Pose) -> None:
+        """See `Placeable`."""
+        q, v = self._addresses()
+        (x, y), (vx, vy) = self.data.qpos[q : q + 2].tolist(), self.data.qvel[v : v + 2].tolist()
+        to_x, to_y = (pose.x - last.x) / PHYSICS_DT_S, (pose.y - last.y) / PHYSICS_DT_S
+        behind, slower = (pose.x - x, pose.y - y), (to_x - vx, to_y - vy)
+        self.data.qfrc_applied[v : v + 2] = driving_force(behind, slower, self.limit_n)
+        self.data.qpos[q + 2], self.data.qvel[v + 2] = pose.yaw, 0.0
+
+    def pose(self, meant: Pose) -> Pose:
+        """See `Placeable`."""
+        q, _ = self._addresses()
+        x, y = self.data.qpos[q : q + 2].tolist()
+        return Pose(x, y, meant.z, meant.yaw)
+
+    def _addresses(self) -> tuple[int, int]:
+        """First of its coordinates and of its velocities."""
+        joint = self.model.body_jntadr[self.body]
+        return int(self.model.jnt_qposadr[joint]), int(self.model.jnt_dofadr[joint])
+
+
+def _placeable(model: mujoco.MjModel, data: mujoco.MjData, body: int, shape: Shape) -> Placeable:
+    if (limit_n := push_limit_n(shape)) is not None:
+        return Driven(model, data, body, limit_n)
+    return Carried(data, int(model.body_mocapid[body]))
 
 
 def _paints(model: mujoco.MjModel, shapes: Mapping[int, Shape]) -> list[Paint]:

@@ -39,27 +39,43 @@ class PyBulletBody(LeggedBody):
     ) -> None:
         super().__init__(spec, scene, camera=camera, randomisation=randomisation)
         self.client: int = pybullet.connect(pybullet.DIRECT)
-        pybullet.setGravity(0, 0, GRAVITY_Z_M_PER_S2, physicsClientId=self.client)
-        pybullet.setTimeStep(PHYSICS_DT_S, physicsClientId=self.client)
-        pybullet.setPhysicsEngineParameter(
-            deterministicOverlappingPairs=1, physicsClientId=self.client
-        )
-        self._scene = PyBulletScene(scene, self.client)
-        root, seen = simulated_robot(spec)
-        with temporary_file(ElementTree.tostring(root), ".urdf") as file:
-            self.robot, self.joints = load_robot(spec, self.client, file)
-        links = _link_indices(self.robot, self.client)
-        self._feet = [links[name] for name in spec.foot_links]
-        self._hide_all_but([links[name] for name in seen])
-        # PyBullet uses the trunk's inertial frame, everything else the base's: the A1's is 13 mm
-        # ahead and pitched by 0.7 degrees.
-        self._inertial = pybullet.getDynamicsInfo(self.robot, -1, physicsClientId=self.client)[3:5]
-        self._to_base = pybullet.invertTransform(*self._inertial)
+        self._set_up()
+        self._scene = PyBulletScene(scene, self.client, self._reload)
+        self._load()
         self._pristine = pybullet.saveState(physicsClientId=self.client)
         self._links = _dynamics(self.robot, self.client)
         # Cached since the last physics step, for sensors and motors.
         self._states: tuple[Any, ...] | None = None
         self._pose: BasePose | None = None
+
+    def _set_up(self) -> None:
+        """Set the parameters of an empty world."""
+        pybullet.setGravity(0, 0, GRAVITY_Z_M_PER_S2, physicsClientId=self.client)
+        pybullet.setTimeStep(PHYSICS_DT_S, physicsClientId=self.client)
+        pybullet.setPhysicsEngineParameter(
+            deterministicOverlappingPairs=1, physicsClientId=self.client
+        )
+
+    def _load(self) -> None:
+        """Load the robot."""
+        root, seen = simulated_robot(self.spec)
+        with temporary_file(ElementTree.tostring(root), ".urdf") as file:
+            self.robot, self.joints = load_robot(self.spec, self.client, file)
+        links = _link_indices(self.robot, self.client)
+        self._feet = [links[name] for name in self.spec.foot_links]
+        self._hide_all_but([links[name] for name in seen])
+        # PyBullet uses the trunk's inertial frame, everything else the base's: the A1's is 13 mm
+        # ahead and pitched by 0.7 degrees.
+        self._inertial = pybullet.getDynamicsInfo(self.robot, -1, physicsClientId=self.client)[3:5]
+        self._to_base = pybullet.invertTransform(*self._inertial)
+
+    def _reload(self) -> None:
+        """Load the robot of this episode into a world that was emptied."""
+        self._set_up()
+        self._load()
+        if self.randomisation is not None:
+            self._randomise(self._sample)
+        self._states = self._pose = None
 
     def close(self) -> None:
         """Disconnect from PyBullet."""
@@ -68,8 +84,10 @@ class PyBulletBody(LeggedBody):
 
     def _restore(self) -> None:
         # One restored state and sorted contact pairs make episodes depend on their seed alone, bit
-        # for bit. Saving a state per episode instead would leak memory.
-        pybullet.restoreState(self._pristine, physicsClientId=self.client)
+        # for bit. Saving a state per episode instead would leak memory. Scenes that draw boxes make
+        # the whole world anew.
+        if not self.scene.draws_boxes:
+            pybullet.restoreState(self._pristine, physicsClientId=self.client)
 
     def _set_joints(self, angles: Array) -> None:
         for joint, angle in zip(self.joints, angles, strict=True):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import cv2
@@ -14,58 +14,134 @@ from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import temporary_file
 from pixelgait.robot.rotation import upright
 from pixelgait.sim.body.camera import FAR_M, NEAR_M, Camera
-from pixelgait.sim.body.interface import BasePose
+from pixelgait.sim.body.drive import MASS_KG, driving_force
+from pixelgait.sim.body.interface import PHYSICS_DT_S, BasePose
 from pixelgait.sim.engines.pybullet_client import pybullet
 from pixelgait.sim.rendering.geometry import FOREIGN, SKY, Hits, View
 from pixelgait.sim.rendering.painter import Painter
 from pixelgait.sim.world.appearance import LIGHT
 from pixelgait.sim.world.meshes import TRIANGLES, as_loaded, box_corners, box_uv
+from pixelgait.sim.world.motions import placed
+from pixelgait.sim.world.moving_shapes import MovingShapes
 from pixelgait.sim.world.obstacles import are_obstacles, is_above_ground
-from pixelgait.sim.world.scene import ORIGIN, Box, HeightField, Layout, Mesh, Pose, Scene, Shape
+from pixelgait.sim.world.scene import (
+    ORIGIN,
+    Box,
+    HeightField,
+    Layout,
+    Mesh,
+    Pose,
+    Scene,
+    Shape,
+    is_in_use,
+    push_limit_n,
+)
 from pixelgait.sim.world.texture import Texture, tile
 
 # TinyRenderer casts through a pixel's lower left corner; its centre is this far right and up.
 HALF_PIXEL = 0.5
+NONE = -1  # no body: a shape out of reach
+DRIVEN = 2, 1  # collision group and mask: those of Bullet's static bodies, and of its robots
 
 
 class PyBulletScene:
     """A scene in a PyBullet client."""
 
-    def __init__(self, scene: Scene, client: int) -> None:
+    def __init__(self, scene: Scene, client: int, reload: Callable[[], None] | None = None) -> None:
+        """Build the scene; `reload` loads all else into a world that was emptied.
+
+        Worlds of scenes that draw their boxes are emptied at every reset: a body that PyBullet
+        removes leaves 4 kB behind, and states cannot be restored without it.
+        """
         self.scene = scene
         self.client = client
+        self._reload = reload
         self._textures: dict[Texture, int] = {}  # PyBullet's ids
         self._fixed = [self._add(shape) for shape in scene.fixed]
+        self._drawn = list(scene.movable)  # in the last layout
         self._movable = [(self._add(shape), _middle_z(shape)) for shape in scene.movable]
         shapes = zip(self._fixed, scene.fixed, strict=True)
         self._meshes = {body for body, shape in shapes if isinstance(shape, Mesh)}
         self._obstacles: set[int] = set()  # of the last layout
         self._away: set[int] = set()  # movable bodies beyond the cameras' range
         self.layout = Layout(ORIGIN)
+        self._moving = MovingShapes(self.layout)
+        self._meant: dict[int, Pose] = {}  # of moving shapes
         self._painter = Painter(scene)
+        self._shapes = self._by_body()
+
+    def _by_body(self) -> dict[int, int]:
+        """Indices of the scene's shapes, fixed ones first, by their bodies."""
         bodies = (*self._fixed, *(body for body, _ in self._movable))
-        self._shapes = {body: i for i, body in enumerate(bodies)}
+        return {body: i for i, body in enumerate(bodies) if body != NONE}
 
     def reset(self, rng: np.random.Generator) -> Pose:
         """Lay the scene out; returns the robot's start."""
-        self.layout = self.scene.layout(rng)
-        for placed, pose in zip(self._movable, self.layout.movable, strict=True):
-            self._place(*placed, pose)
+        scene = self.scene
+        self.layout = scene.layout(rng)
+        if scene.draws_boxes:
+            self._rebuild()
+        self._moving = MovingShapes(self.layout)
+        for body, pose in zip(self._movable, placed(self.layout), strict=True):
+            self._place(*body, pose)
+        self._meant = dict(self._moving.poses(0.0))
+        for shape, pose in self._moving.poses(PHYSICS_DT_S):
+            if push_limit_n(scene.movable[shape]) is not None:
+                self._set_velocity(self._movable[shape][0], *self._velocity(shape, pose))
         self._hide_away_bodies()
         if self.layout.appearance is not None:
             self._painter.lay_out(self.layout)
         bodies = (*self._fixed, *(body for body, _ in self._movable))
-        obstacles = zip(bodies, are_obstacles(self.scene, self.layout), strict=True)
-        self._obstacles = {body for body, is_obstacle in obstacles if is_obstacle}
+        obstacles = zip(bodies, are_obstacles(scene, self.layout), strict=True)
+        self._obstacles = {body for body, is_met in obstacles if is_met and body != NONE}
         return self.layout.start
 
     def move(self, time_s: float) -> None:
-        """Put swinging shapes at their poses at a time after the reset [s]."""
+        """Put moving shapes at their poses at a time after the reset [s]."""
         self._painter.time_s = time_s
-        for swing in self.layout.swings:
-            pose = swing.pose(self.layout.movable[swing.shape], time_s)
-            self._place(*self._movable[swing.shape], pose)
-            self._painter.move(swing.shape, pose)
+        for shape, pose in self._moving.poses(time_s):
+            self._place(*self._movable[shape], pose)
+            self._meant[shape] = pose
+
+    def drive(self, time_s: float) -> None:
+        """As `move`, a physics step later; with their forces for shapes that have a limited one."""
+        self._painter.time_s = time_s
+        for shape, pose in self._moving.poses(time_s):
+            limit_n = push_limit_n(self.scene.movable[shape])
+            if limit_n is None:
+                self._place(*self._movable[shape], pose)
+            else:
+                self._accelerate(shape, pose, limit_n)
+            self._meant[shape] = pose
+
+    def _accelerate(self, shape: int, pose: Pose, limit_n: float) -> None:
+        """Accelerate a box towards a pose, for the next physics step; it stays upright."""
+        body, client = self._movable[shape][0], self.client
+        (x, y, _), _ = pybullet.getBasePositionAndOrientation(body, physicsClientId=client)
+        (vx, vy, _), _ = pybullet.getBaseVelocity(body, physicsClientId=client)
+        to_x, to_y = self._velocity(shape, pose)
+        force = driving_force((pose.x - x, pose.y - y), (to_x - vx, to_y - vy), limit_n)
+        self._place(body, 0.0, Pose(x, y, pose.z, pose.yaw))
+        gain = PHYSICS_DT_S / MASS_KG
+        self._set_velocity(body, vx + gain * force[0], vy + gain * force[1])
+
+    def _velocity(self, shape: int, pose: Pose) -> tuple[float, float]:
+        """Velocity x, y [m/s] of a motion that reaches a pose in a physics step."""
+        last = self._meant[shape]
+        return (pose.x - last.x) / PHYSICS_DT_S, (pose.y - last.y) / PHYSICS_DT_S
+
+    def _set_velocity(self, body: int, x: float, y: float) -> None:
+        pybullet.resetBaseVelocity(body, (x, y, 0.0), (0.0, 0.0, 0.0), physicsClientId=self.client)
+
+    def _show_moving(self) -> None:
+        """Tell the painter where moving shapes are."""
+        for shape, pose in self._meant.items():
+            if push_limit_n(self.scene.movable[shape]) is not None:
+                (x, y, _), _ = pybullet.getBasePositionAndOrientation(
+                    self._movable[shape][0], physicsClientId=self.client
+                )
+                pose = Pose(x, y, pose.z, pose.yaw)
+            self._painter.move(shape, pose)
 
     def render(self, camera: Camera, pose: BasePose) -> NDArray[Any]:
         """Image of a camera (see `Camera`) on a base at this pose."""
@@ -85,6 +161,7 @@ class PyBulletScene:
     ) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
         """As `render_both`, but for a camera that never shakes, such as that of a film."""
         if self.layout.appearance is not None:
+            self._show_moving()
             return render_with_appearance(self.client, camera, pose, self._painter, self._shapes)
         return render_colours_and_depth(self.client, camera, pose)
 
@@ -114,11 +191,11 @@ class PyBulletScene:
 
         PyBullet's renderer would spend time on them: 6 ms per image on a height field.
         """
-        shapes = zip(self.scene.movable, self.layout.movable, self._movable, strict=True)
+        shapes = zip(self._drawn, self.layout.movable, self._movable, strict=True)
         for shape, pose, (body, _) in shapes:
             away = abs(pose.z - self.layout.start.z) > FAR_M
             unseen = isinstance(shape, Box) and not shape.visible
-            if unseen or away == (body in self._away):
+            if unseen or body == NONE or away == (body in self._away):
                 continue
             textured = isinstance(shape, Box) and shape.texture is not None
             colour = (1.0, 1.0, 1.0) if textured else shape.colour
@@ -127,7 +204,24 @@ class PyBulletScene:
             )
             self._away ^= {body}
 
+    def _rebuild(self) -> None:
+        """Build an emptied world for the last layout, without what is out of reach."""
+        pybullet.resetSimulation(physicsClientId=self.client)
+        self._textures.clear()
+        self._away.clear()
+        if self._reload is not None:
+            self._reload()
+        self._fixed = [self._add(shape) for shape in self.scene.fixed]
+        self._drawn = self.layout.shapes(self.scene)
+        self._movable = [
+            (self._add(shape) if is_in_use(pose) else NONE, _middle_z(shape))
+            for shape, pose in zip(self._drawn, self.layout.movable, strict=True)
+        ]
+        self._shapes = self._by_body()
+
     def _place(self, body: int, middle: float, pose: Pose) -> None:
+        if body == NONE:
+            return
         pybullet.resetBasePositionAndOrientation(
             body,
             (pose.x, pose.y, pose.z + middle),
@@ -164,15 +258,19 @@ class PyBulletScene:
             )
         else:  # PyBullet's own box would show one pixel of a texture
             visual = _textured_box(box.half_m, box.texture.tile_m, client)
-        pose = box.pose
+        pose, mass_kg = box.pose, 0.0 if box.push_n is None else MASS_KG
         body: int = pybullet.createMultiBody(
-            0,
+            mass_kg,
             shape,
             visual,
             (pose.x, pose.y, pose.z),
             upright(pose.yaw),
+            # Hundreds of PyBullet's multibodies would take a millisecond a step.
+            useMaximalCoordinates=self.scene.draws_boxes,
             physicsClientId=client,
         )
+        if box.push_n is not None:  # it meets the robot alone
+            pybullet.setCollisionFilterGroupMask(body, -1, *DRIVEN, physicsClientId=client)
         if box.texture is not None and box.visible:
             self._paint(body, box.texture)
         return body

@@ -6,15 +6,14 @@ Arrays of points and directions are (3, n) float32: three long rows are fast to 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pixelgait.sim.world.motions import placed
 from pixelgait.sim.world.scene import (
     AWAY,
-    STORE,
     Box,
     HeightField,
     Layout,
@@ -23,6 +22,7 @@ from pixelgait.sim.world.scene import (
     Pose,
     Scene,
     Shape,
+    is_in_use,
 )
 
 Floats = NDArray[np.float32]
@@ -55,50 +55,62 @@ class Geometry:
     """Upright boxes around K shapes: boxes, planes and height fields; meshes have none."""
 
     def __init__(self, scene: Scene) -> None:
-        self.shapes: Sequence[Shape] = (*scene.fixed, *scene.movable)
+        self.shapes: list[Shape] = [*scene.fixed, *scene.movable]  # in the last layout
         self.first_movable = len(scene.fixed)
+        self._own = scene.movable
+        self._other: set[int] = set()  # movable shapes that the last layout has replaced
         count = len(self.shapes)
         # Middle x, y, z, halves x, y, z [m], cosine and sine of the yaw.
-        self.boxes = np.zeros((count, 8), np.float32)
-        self.boxes[:, 6] = 1.0
-        self.middle, self.half = self.boxes[:, :3], self.boxes[:, 3:6]
+        self.boxes = np.zeros((8, count), np.float32)
+        self.boxes[6] = 1.0
+        self.middle, self.half = self.boxes[:3].T, self.boxes[3:6].T
         self.axes = np.tile(np.eye(3, dtype=np.float32), (count, 1, 1))  # rows: x, y, z of a box
         self.away = np.zeros(count, bool)  # shapes that a mixture does not use
-        self._stored = np.zeros(count, bool)
+        self.seen = np.zeros(count, bool)  # those that rays can hit
         # Height fields: first index in `heights`, rows, columns, distance of their points [m].
         self.fields = np.zeros((count, 4))
         self.heights = np.zeros(0, np.float32)  # of all fields' points over their middles [m]
         self._lift = np.zeros(count)  # of the box's middle above the shape's origin
+        self._shown = np.array([not isinstance(s, Box) or s.visible for s in self.shapes], bool)
         for i, shape in enumerate(self.shapes):
             self._add(i, shape)
-        seen = np.array([not isinstance(s, Box) or s.visible for s in self.shapes], bool)
-        self.solid = seen & [isinstance(s, Box | Plane) for s in self.shapes]
+        self.solid = self._shown & [isinstance(s, Box | Plane) for s in self.shapes]
         self.radius = np.linalg.norm(self.half, axis=1)
         self.has_mesh = any(isinstance(shape, Mesh) for shape in self.shapes)
 
-    def drawn(self) -> NDArray[np.int64]:
-        """Indices of the shapes that rays can hit."""
-        return np.flatnonzero((self.solid | (self.fields[:, 1] > 0.0)) & ~self.away & ~self._stored)
-
     def lay_out(self, layout: Layout) -> None:
-        """Put the movable shapes at their poses in an episode."""
-        for i, pose in enumerate(layout.movable):
+        """Put the movable shapes, with their sizes in an episode, at their poses."""
+        if layout.boxes or self._other:
+            self._reshape(layout)
+        for i, pose in enumerate(placed(layout)):
             self.place(i, pose)
 
     def place(self, movable: int, pose: Pose) -> None:
         """Put a movable shape at a pose."""
         self._place(self.first_movable + movable, pose)
 
+    def _reshape(self, layout: Layout) -> None:
+        """Give movable shapes their sizes in an episode; height fields stay as they are."""
+        for movable in self._other | layout.boxes.keys():
+            box, i = layout.boxes.get(movable, self._own[movable]), self.first_movable + movable
+            assert isinstance(box, Box)
+            self.shapes[i], self.half[i] = box, box.half_m
+            self.solid[i] = self._shown[i] = box.visible
+            self.radius[i] = math.sqrt(sum(half * half for half in box.half_m))
+        self._other = set(layout.boxes)
+
     def _place(self, i: int, pose: Pose) -> None:
         self.middle[i] = pose.x, pose.y, pose.z + self._lift[i]
-        self.away[i], self._stored[i] = pose == AWAY, pose == STORE
+        self.away[i] = pose == AWAY
+        self.seen[i] = self._shown[i] and is_in_use(pose)
         cos, sin = math.cos(pose.yaw), math.sin(pose.yaw)
         self.axes[i, :2, :2] = (cos, sin), (-sin, cos)
-        self.boxes[i, 6:] = cos, sin
+        self.boxes[6:, i] = cos, sin
 
     def _add(self, i: int, shape: Shape) -> None:
         if isinstance(shape, Plane):
             self.middle[i], self.half[i] = PLANE
+            self.seen[i] = True
         elif isinstance(shape, Box):
             self.half[i] = shape.half_m
             self._place(i, shape.pose)

@@ -82,7 +82,7 @@ def paint(
     """Colours of an image.
 
     Args:
-        boxes: (K, 8) boxes around the shapes, see `Geometry`.
+        boxes: (8, K) boxes around the shapes, see `Geometry`.
         fields: (K, 4) height fields, see `Geometry`.
         heights: (m,) their heights.
         own: (K, 3) colours [of 255].
@@ -101,6 +101,7 @@ def paint(
     side = tiles.shape[1]
     local, point = np.empty(3), np.empty(3)
     normal = np.empty(3)
+    lit, lit_side, bright = -1, -1, 0.0
     for row in range(height):
         v = (0.5 * height - 0.5 - row) * pixel_rad
         for column in range(width):
@@ -112,33 +113,37 @@ def paint(
             u = (column + 0.5 - 0.5 * width) * pixel_rad
             for i in range(3):
                 ray = axes[0, i] + u * axes[1, i] + v * axes[2, i]
-                point[i] = eye[i] + depth[row, column] * ray - boxes[k, i]
-            cos, sin = boxes[k, 6], boxes[k, 7]
+                point[i] = eye[i] + depth[row, column] * ray - boxes[i, k]
+            cos, sin = boxes[6, k], boxes[7, k]
             local[0], local[1] = cos * point[0] + sin * point[1], cos * point[1] - sin * point[0]
             local[2] = point[2]
             face = 2
-            if fields[k, 1] > 0.0:
-                _field_normal(fields[k], heights, local[0], local[1], normal)
-            else:
-                nearest = boxes[k, 5] - abs(local[2])
+            if fields[k, 1] <= 0.0:
+                nearest = boxes[5, k] - abs(local[2])
                 for i in range(2):
-                    room = boxes[k, 3 + i] - abs(local[i])
+                    room = boxes[3 + i, k] - abs(local[i])
                     if room < nearest:
                         nearest, face = room, i
-                normal[:] = 0.0
-                normal[face] = math.copysign(1.0, local[face])
-            x, y = cos * normal[0] - sin * normal[1], sin * normal[0] + cos * normal[1]
-            cosine = x * light[0] + y * light[1] + normal[2] * light[2]
-            shine = max(2.0 * cosine * normal[2] - light[2], 0.0) ** SHININESS
-            bright = AMBIENT + DIFFUSE * max(cosine, 0.0) + SPECULAR * shine
+            side_of = 2 * face + (local[face] < 0.0)
+            if k != lit or side_of != lit_side or fields[k, 1] > 0.0:  # else as the last pixel
+                lit, lit_side = k, side_of
+                if fields[k, 1] > 0.0:
+                    _field_normal(fields[k], heights, local[0], local[1], normal)
+                else:
+                    normal[:] = 0.0
+                    normal[face] = math.copysign(1.0, local[face])
+                x, y = cos * normal[0] - sin * normal[1], sin * normal[0] + cos * normal[1]
+                cosine = x * light[0] + y * light[1] + normal[2] * light[2]
+                shine = max(2.0 * cosine * normal[2] - light[2], 0.0) ** SHININESS
+                bright = AMBIENT + DIFFUSE * max(cosine, 0.0) + SPECULAR * shine
             if tile_of[k] < 0:
                 for i in range(3):
                     colours[row, column, i] = int(own[k, i] * bright)
                 continue
             along = local[1] if face == 0 else local[0]
             up = local[1] if face == 2 else local[2]
-            at = math.floor(along / tile_m[k] * side) % side
-            line = math.floor(up / tile_m[k] * side) % side
+            at = math.floor(along / tile_m[k] * side) & (side - 1)
+            line = math.floor(up / tile_m[k] * side) & (side - 1)
             for i in range(3):
                 colours[row, column, i] = int(tiles[tile_of[k], line, at, i] * bright)
 

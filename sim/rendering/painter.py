@@ -5,7 +5,6 @@ It serves every simulator: each says which shape its pixels show, the painter co
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -25,7 +24,7 @@ from pixelgait.sim.rendering.materials import OFFSETS, SIDES, TEXELS
 from pixelgait.sim.world.appearance import AppearanceSeed
 from pixelgait.sim.world.scene import HeightField, Layout, Mesh, Pose, Scene
 
-AT_ONCE = 16  # boxes, so that their arrays stay in the processor's cache
+FEW = 16  # boxes, of which all count as casters of shadows
 OFF_M = 2e-3  # distance of shadow rays from their surface, so that it does not shade itself
 FROM_ABOVE = 0.25  # additional share of ambient light on surfaces that face up
 GRAZING = 0.05  # least cosine of the angle that pixels see a surface at
@@ -120,7 +119,7 @@ class Painter:
         shapes, distances, rays = hits.shapes[own], hits.distances[own], view.rays[:, own]
         geometry = self.geometry
         points = view.eye[:, None] + distances * rays
-        table = geometry.boxes.take(shapes, axis=0).T
+        table = geometry.boxes.take(shapes, axis=1)
         away, half, (cos, sin) = points - table[:3], table[3:6], table[6:]
         x, y, z = cos * away[0] + sin * away[1], cos * away[1] - sin * away[0], away[2]
         room = [half[i] - np.abs(local) for i, local in enumerate((x, y, z))]
@@ -162,26 +161,17 @@ class Painter:
 
     def _shaded(self, points: Floats, towards: Floats) -> NDArray[np.bool_]:
         """Which points (3, n) are in the shadow of a box."""
-        shaded = np.zeros(points.shape[1], bool)
-        geometry = self.geometry
-        for some in portions(self._casters(points, towards)):
-            axes = geometry.axes[some].transpose(1, 0, 2).reshape(-1, 3)
-            along = axes @ towards
-            along[along == 0.0] = 1e-9
-            middle = np.einsum("kij,kj->ik", geometry.axes[some], geometry.middle[some]).ravel()
-            centre = (middle / along)[:, None] - (axes / along[:, None]) @ points
-            reach = (geometry.half[some].T.ravel() / np.abs(along))[:, None]
-            x, y, z = (centre - reach).reshape(3, len(some), -1)
-            centre += reach
-            u, v, w = centre.reshape(3, len(some), -1)
-            enters, leaves = np.maximum(np.maximum(x, y), z), np.minimum(np.minimum(u, v), w)
-            shaded |= ((enters < leaves) & (leaves > 0.0)).any(axis=0)
-        return shaded
+        from pixelgait.sim.rendering.shadows import shade
+
+        shaded = np.zeros(points.shape[1], np.uint8)
+        casters = self._casters(points, towards)
+        shade(self.geometry.boxes, casters, np.ascontiguousarray(points), towards, shaded)
+        return shaded.view(bool)
 
     def _casters(self, points: Floats, towards: Floats) -> NDArray[np.intp]:
         """Boxes that are high and near enough to shade any of the points."""
         geometry = self.geometry
-        if len(geometry.solid) <= AT_ONCE or not points.size:
+        if len(geometry.solid) <= FEW or not points.size:
             return np.flatnonzero(geometry.solid)
         low, high = points.min(axis=1), points.max(axis=1)
         above = geometry.middle[:, 2] + geometry.half[:, 2] - low[2]
@@ -207,11 +197,6 @@ def _texels(drawn: EpisodeAppearance, surfaces: Surfaces) -> Floats:
     row = np.floor(v * sides).astype(np.int32) & last
     index = which * TEXELS + OFFSETS[level] + row * side + column
     return np.asarray(drawn.texels.take(index, axis=0))
-
-
-def portions(boxes: NDArray[np.intp]) -> Iterator[NDArray[np.intp]]:
-    """Indices of boxes, `AT_ONCE` at a time."""
-    return (boxes[i : i + AT_ONCE] for i in range(0, len(boxes), AT_ONCE))
 
 
 class FieldSurface:

@@ -1,13 +1,13 @@
-"""Ray casting: depth and shapes of upright boxes and height fields, for many cameras at once.
+"""Ray casting: depth and shapes of upright boxes and height fields.
 
-Kernels are compiled for the processor by Numba. A box is tested only against the pixels of its
-bounding rectangle in the image, near boxes first; boxes behind what is drawn already are skipped.
-Rays have length 1 along the optical axis, so that distances along them are depths.
+Kernels are compiled for the processor by Numba. Boxes are drawn near ones first, each only into its
+bounding rectangle in the image; once all pixels are nearer than the next box, the image is done.
+Pixels hold inverse depths: along a row of pixels, that of a plane is linear, so that no box needs
+a division. Rays have length 1 along the optical axis, so that distances along them are depths.
 """
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -19,279 +19,364 @@ from pixelgait.sim.world.compiled import compiled
 
 NEAR = np.float32(1e-3)  # [m] ahead of the eye: edges of boxes are clipped there
 LEAST = np.float32(1e-9)  # component of a ray: keeps inverses finite
+TOUCHING = np.float32(1e-6)  # [m] from the eye to a face: keeps inverses finite
 SLACK = np.float32(0.01)  # [pixels] around bounding rectangles, against rounding
 ZERO, ONE, HALF, FAR_AWAY = (np.float32(value) for value in (0.0, 1.0, 0.5, 1e9))
 STEPS, HALVINGS = 20, 5  # along a ray between a height field's lowest and highest point
+BLOCK = 16  # pixels side by side, in vector instructions
+SMALL = 256  # pixels: larger rectangles are worth to be tightened
+BOUNDS = 5  # least depth and rectangle
+Point = tuple[np.float32, np.float32, np.float32]
+FRONTS, PLANES = 3, 8  # of a box: faces towards the eye, at most, and five others
 
 
 @compiled
 def cast(
     boxes: Floats,
-    which: NDArray[np.int64],
-    counts: NDArray[np.int64],
+    seen: NDArray[np.bool_],
     fields: Array,
     heights: Floats,
-    eyes: Floats,
+    eye: Floats,
     axes: Floats,
-    focals: Floats,
+    focal: float,
+    far_m: float,
+    depth: Floats,
+    shapes: NDArray[np.int32],
+) -> None:
+    """Depth and shapes of one image of height H and width W.
+
+    Args:
+        boxes: (8, K) of the shapes: middle x, y, z, half x, y, z [m], cosine and sine of the yaw.
+        seen: (K,) the boxes to draw.
+        fields: (K, 4): of a height field within a box its first index in `heights`, its
+            rows, its columns, and the distance between its points [m]; 0 rows: a solid box.
+        heights: (m,) heights of all fields' points over their boxes' middles [m].
+        eye: (3,) [m].
+        axes: (3, 3) forward, right and up of the camera in the world.
+        focal: focal length [pixels].
+        far_m: range along the optical axis [m].
+        depth: (H, W) written: [m] along the optical axis, `far_m` at most.
+        shapes: (H, W) written: index of the shape in each pixel, or `SKY`.
+    """
+    height, width = depth.shape
+    focal_pixels, far = np.float32(focal), np.float32(far_m)
+    padded = -(-width // BLOCK) * BLOCK
+    us = np.arange(padded).astype(np.float32) - (HALF * np.float32(width) - HALF)
+    vs = (HALF * np.float32(height) - HALF) - np.arange(height).astype(np.float32)
+    inverse, names = np.empty((height, padded), np.float32), np.empty((height, padded), np.int32)
+    inverse[:], names[:] = ONE / far, SKY
+    bounds = np.empty((BOUNDS, len(seen)), np.float32)
+    _all_bounds(boxes, seen, eye, axes, focal_pixels, far, height, width, bounds)
+    order, nears, waiting = np.empty(len(seen), np.int64), np.empty(len(seen), np.float32), 0
+    for k in range(len(seen)):
+        near = bounds[0, k]
+        if near < far:
+            at = waiting
+            while at > 0 and nears[at - 1] > near:
+                order[at], nears[at] = order[at - 1], nears[at - 1]
+                at -= 1
+            order[at], nears[at] = k, near
+            waiting += 1
+    box, planes = np.empty(8, np.float32), np.empty((PLANES, 3), np.float32)
+    window = np.empty(4, np.int64)
+    for at in range(waiting):
+        k, near = order[at], ONE / max(nears[at], LEAST)
+        window[:] = 0, height, 0, padded
+        if _hidden(inverse, window, near):
+            break
+        _covered(bounds[1, k], bounds[2, k], bounds[3, k], bounds[4, k], height, width, window)
+        if _hidden(inverse, window, near):
+            continue
+        for i in range(8):
+            box[i] = boxes[i, k]
+        if (window[1] - window[0]) * (window[3] - window[2]) > SMALL:
+            _tighten(box, eye, axes, focal_pixels, height, width, window)
+        name = np.int32(k)
+        if fields[k, 1] > 0.0:
+            field = fields[k]
+            _draw_field(
+                box,
+                field,
+                heights,
+                eye,
+                axes,
+                focal_pixels,
+                us,
+                vs,
+                window,
+                inverse,
+                names,
+                name,
+            )
+        elif _facing(box, eye, axes, focal_pixels, planes):
+            _draw(planes, us, vs, window, inverse, names, name)
+    for row in range(height):
+        _finish(inverse[row, :width], names[row, :width], far, depth[row], shapes[row])
+
+
+@compiled
+def _finish(
+    inverse: Floats,
+    names: NDArray[np.int32],
     far: np.float32,
     depth: Floats,
     shapes: NDArray[np.int32],
 ) -> None:
-    """Depth and shapes of n frames of height H and width W.
-
-    Args:
-        boxes: (n, K, 8) of the shapes in each frame: middle x, y, z, half x, y, z [m], cosine
-            and sine of the yaw.
-        which: (n, k) indices of the boxes to draw; the first `counts` of them count.
-        counts: (n,)
-        fields: (K, 4): of a height field within a box its first index in `heights`, its
-            rows, its columns, and the distance between its points [m]; 0 rows: a solid box.
-        heights: (m,) heights of all fields' points over their boxes' middles [m].
-        eyes: (n, 3) [m].
-        axes: (n, 3, 3) forward, right and up of each camera in the world.
-        focals: (n,) focal lengths [pixels].
-        far: range along the optical axis [m].
-        depth: (n, H, W) written: [m] along the optical axis, `far` at most.
-        shapes: (n, H, W) written: index of the shape in each pixel, or `SKY`.
-    """
-    n, height, width = depth.shape
-    us = np.arange(width).astype(np.float32) - (HALF * np.float32(width) - HALF)
-    vs = (HALF * np.float32(height) - HALF) - np.arange(height).astype(np.float32)
-    corners, edges = np.empty((12, 3), np.float32), np.empty((32, 3), np.float32)
-    most = boxes.shape[1]
-    nearest, queue, bounds = (
-        np.empty(most, np.float32),
-        np.empty(most, np.int64),
-        np.empty((most, 4), np.int64),
-    )
-    for i in range(n):
-        depth[i], shapes[i] = far, SKY
-        eye, ax = eyes[i], axes[i]
-        waiting = 0
-        for j in range(counts[i]):
-            k = which[i, j]
-            near = _bounds(
-                boxes[i, k], eye, ax, focals[i], far, height, width, bounds[k], corners, edges
-            )
-            if near < far:
-                at = waiting
-                while at > 0 and nearest[at - 1] > near:
-                    nearest[at], queue[at] = nearest[at - 1], queue[at - 1]
-                    at -= 1
-                nearest[at], queue[at] = near, k
-                waiting += 1
-        for at in range(waiting):
-            k = queue[at]
-            box, window, name = boxes[i, k], bounds[k], np.int32(k)
-            if _hidden(depth[i], window, nearest[at]):
-                continue
-            if fields[k, 1] > 0.0:
-                field = fields[k]
-                _draw_field(
-                    box,
-                    field,
-                    heights,
-                    eye,
-                    ax,
-                    focals[i],
-                    us,
-                    vs,
-                    window,
-                    depth[i],
-                    shapes[i],
-                    name,
-                )
-            else:
-                _draw(box, eye, ax, focals[i], us, vs, window, depth[i], shapes[i], name)
+    """Write a row of depth and shapes."""
+    for i in range(len(depth)):
+        metres, name = ONE / inverse[i], names[i]
+        depth[i] = metres if name != SKY else far
+        shapes[i] = name
 
 
 @compiled
-def _hidden(depth: Floats, window: NDArray[np.int64], near: np.float32) -> bool:
-    """Whether all of a window (4,) of an image is nearer than a depth."""
+def _hidden(inverse: Floats, window: NDArray[np.int64], near: np.float32) -> bool:
+    """Whether all of a window (4,) of an image is nearer than an inverse depth [1/m]."""
     for row in range(window[0], window[1]):
-        line, beyond = depth[row, window[2] : window[3]], 0
+        line, beyond = inverse[row, window[2] : window[3]], 0
         for i in range(len(line)):
-            beyond |= line[i] > near
+            beyond |= line[i] < near
         if beyond:
             return False
     return True
 
 
 @compiled
-def _bounds(
-    box: Floats,
+def _all_bounds(
+    boxes: Floats,
+    seen: NDArray[np.bool_],
     eye: Floats,
     axes: Floats,
     focal: np.float32,
     far: np.float32,
     height: int,
     width: int,
-    bounds: NDArray[np.int64],
-    corners: Floats,
-    edges: Floats,
-) -> np.float32:
-    """Least depth of a box [m], or `far` if it is out of the picture; writes its rectangle.
+    bounds: Floats,
+) -> None:
+    """Least depths of boxes [m], and rectangles around them in the picture.
 
-    `bounds` (4,): rows from, to, columns from, to.
+    A loop without branches, which the compiler turns into vector instructions.
+
+    Args:
+        boxes: (8, K)
+        seen: (K,)
+        eye: (3,)
+        axes: (3, 3)
+        focal: focal length [pixels].
+        far: range [m].
+        height: of the picture [pixels].
+        width: of the picture [pixels].
+        bounds: (5, K) written: least depth, `far` where a box is out of the picture; ends of the
+            rectangle to the left, right, top and bottom [pixels] from the middle.
     """
+    half_width, half_height = HALF * np.float32(width), HALF * np.float32(height)
+    ex, ey, ez = eye[0], eye[1], eye[2]
+    fx, fy, fz = axes[0, 0], axes[0, 1], axes[0, 2]
+    rx, ry, rz = axes[1, 0], axes[1, 1], axes[1, 2]
+    ux, uy, uz = axes[2, 0], axes[2, 1], axes[2, 2]
+    xs, ys, zs = boxes[0], boxes[1], boxes[2]
+    half_x, half_y, half_z, cos, sin = boxes[3], boxes[4], boxes[5], boxes[6], boxes[7]
+    depths, lefts, rights, tops, bottoms = bounds[0], bounds[1], bounds[2], bounds[3], bounds[4]
+    for i in range(len(seen)):
+        x, y, z = xs[i] - ex, ys[i] - ey, zs[i] - ez
+        ax, ay = half_x[i] * cos[i], half_x[i] * sin[i]  # half edges
+        bx, by, cz = -half_y[i] * sin[i], half_y[i] * cos[i], half_z[i]
+        # A box around it along the camera's axes.
+        ahead, aside, above = (
+            fx * x + fy * y + fz * z,
+            rx * x + ry * y + rz * z,
+            ux * x + uy * y + uz * z,
+        )
+        depth = abs(fx * ax + fy * ay) + abs(fx * bx + fy * by) + abs(fz * cz)
+        wide = abs(rx * ax + ry * ay) + abs(rx * bx + ry * by) + abs(rz * cz)
+        high = abs(ux * ax + uy * ay) + abs(ux * bx + uy * by) + abs(uz * cz)
+        least, most = ahead - depth, ahead + depth
+        nearest = focal / (least if least > NEAR else NEAR)
+        farthest = focal / (most if most > NEAR else NEAR)
+        left, right = aside - wide, aside + wide
+        top, bottom = -above - high, high - above
+        left *= nearest if left < ZERO else farthest
+        right *= farthest if right < ZERO else nearest
+        top *= nearest if top < ZERO else farthest
+        bottom *= farthest if bottom < ZERO else nearest
+        out = (
+            (most < NEAR)
+            | (least > far)
+            | (left > half_width)
+            | (right < -half_width)
+            | (top > half_height)
+            | (bottom < -half_height)
+        )
+        near = least if least > ZERO else ZERO
+        depths[i] = far if out | (not seen[i]) else near
+        lefts[i], rights[i], tops[i], bottoms[i] = left, right, top, bottom
+
+
+@compiled
+def _tighten(
+    box: Floats,
+    eye: Floats,
+    axes: Floats,
+    focal: np.float32,
+    height: int,
+    width: int,
+    window: NDArray[np.int64],
+) -> None:
+    """Write the window (4,) of a box: the rectangle around its corners, cut ahead of the eye."""
     x, y, z = box[0] - eye[0], box[1] - eye[1], box[2] - eye[2]
     cos, sin = box[6], box[7]
-    for i in range(3):  # middle and half edges along the optical axis, to the right and up
+    corners, halves = np.empty((8, 3), np.float32), np.empty((4, 3), np.float32)
+    for i in range(3):  # along the optical axis, to the right and up
         a, b, c = axes[i, 0], axes[i, 1], axes[i, 2]
-        corners[8, i] = a * x + b * y + c * z
-        corners[9, i] = (a * cos + b * sin) * box[3]
-        corners[10, i] = (b * cos - a * sin) * box[4]
-        corners[11, i] = c * box[5]
-    # A box around it along these axes, quick to reject.
-    reach = abs(corners[9, 0]) + abs(corners[10, 0]) + abs(corners[11, 0])
-    if corners[8, 0] + reach < NEAR or corners[8, 0] - reach > far:
-        return far
-    for i, pixels in ((1, width), (2, height)):
-        aside = abs(corners[8, i]) - abs(corners[9, i]) - abs(corners[10, i]) - abs(corners[11, i])
-        if aside * focal > (corners[8, 0] + reach) * HALF * np.float32(pixels):
-            return far
+        halves[0, i] = a * x + b * y + c * z
+        halves[1, i] = (a * cos + b * sin) * box[3]
+        halves[2, i] = (b * cos - a * sin) * box[4]
+        halves[3, i] = c * box[5]
+    low_u, high_u, low_v, high_v = FAR_AWAY, -FAR_AWAY, FAR_AWAY, -FAR_AWAY
     inside = 0
     for j in range(8):
         sx, sy, sz = ONE if j & 1 else -ONE, ONE if j & 2 else -ONE, ONE if j & 4 else -ONE
         for i in range(3):
-            corners[j, i] = (
-                corners[8, i] + sx * corners[9, i] + sy * corners[10, i] + sz * corners[11, i]
-            )
+            corners[j, i] = halves[0, i] + sx * halves[1, i] + sy * halves[2, i] + sz * halves[3, i]
         if corners[j, 0] > NEAR:
-            for i in range(3):
-                edges[inside, i] = corners[j, i]
             inside += 1
+            scale = focal / corners[j, 0]
+            u, v = corners[j, 1] * scale, -corners[j, 2] * scale
+            low_u, high_u = min(low_u, u), max(high_u, u)
+            low_v, high_v = min(low_v, v), max(high_v, v)
     if inside < 8:
         for j in range(8):
             for bit in (1, 2, 4):
                 other = j | bit
                 if other != j and (corners[j, 0] > NEAR) != (corners[other, 0] > NEAR):
                     share = (NEAR - corners[j, 0]) / (corners[other, 0] - corners[j, 0])
-                    edges[inside, 0] = NEAR
-                    for i in range(1, 3):
-                        edges[inside, i] = corners[j, i] + share * (
-                            corners[other, i] - corners[j, i]
-                        )
-                    inside += 1
-    low_u, high_u, low_v, high_v = FAR_AWAY, -FAR_AWAY, FAR_AWAY, -FAR_AWAY
-    for j in range(inside):
-        scale = focal / edges[j, 0]
-        u, v = edges[j, 1] * scale, -edges[j, 2] * scale
-        low_u, high_u, low_v, high_v = min(low_u, u), max(high_u, u), min(low_v, v), max(high_v, v)
-    bounds[0], bounds[1] = _covered(low_v, high_v, height)
-    bounds[2], bounds[3] = _covered(low_u, high_u, width)
-    if bounds[0] >= bounds[1] or bounds[2] >= bounds[3]:
-        return far
-    return max(corners[8, 0] - reach, ZERO)
+                    scale = focal / NEAR
+                    u = scale * (corners[j, 1] + share * (corners[other, 1] - corners[j, 1]))
+                    v = -scale * (corners[j, 2] + share * (corners[other, 2] - corners[j, 2]))
+                    low_u, high_u = min(low_u, u), max(high_u, u)
+                    low_v, high_v = min(low_v, v), max(high_v, v)
+    _covered(low_u, high_u, low_v, high_v, height, width, window)
 
 
 @compiled
-def _covered(low: np.float32, high: np.float32, count: int) -> tuple[int, int]:
+def _covered(
+    left: np.float32,
+    right: np.float32,
+    top: np.float32,
+    bottom: np.float32,
+    height: int,
+    width: int,
+    window: NDArray[np.int64],
+) -> None:
+    """Write the window (4,) of a rectangle: rows and columns from, to; columns in whole blocks."""
+    window[0], window[1] = _pixels(top, bottom, height)
+    first, last = _pixels(left, right, width)
+    window[2], window[3] = first // BLOCK * BLOCK, -(-last // BLOCK) * BLOCK
+
+
+@compiled
+def _pixels(low: np.float32, high: np.float32, count: int) -> tuple[int, int]:
     """First pixel, and the one after the last, with a centre between two offsets."""
-    half = HALF * np.float32(count)
-    first = math.ceil(min(max(low + half - HALF - SLACK, ZERO), np.float32(count)))
-    last = math.floor(min(max(high + half - HALF + SLACK, -ONE), np.float32(count)))
-    return first, min(last, count - 1) + 1
+    most = np.float32(count)
+    start = HALF * most - HALF
+    first = min(max(low + start + (ONE - SLACK), ZERO), most)  # rounded up below
+    last = min(max(high + start + (ONE + SLACK), ZERO), most)
+    return int(first), int(last)
 
 
 @compiled
-def _in_box_frame(box: Floats, vector: Any) -> tuple[np.float32, np.float32, np.float32]:
+def _in_box_frame(box: Floats, vector: Any) -> Point:
     """A vector (3,) of the world along the box's own axes."""
     cos, sin = box[6], box[7]
     return cos * vector[0] + sin * vector[1], cos * vector[1] - sin * vector[0], vector[2]
 
 
 @compiled
-def _middle(box: Floats, eye: Floats) -> tuple[np.float32, np.float32, np.float32]:
+def _middle(box: Floats, eye: Floats) -> Point:
     """Middle of a box seen from the eye [m], along the box's own axes."""
     return _in_box_frame(box, (box[0] - eye[0], box[1] - eye[1], box[2] - eye[2]))
 
 
 @compiled
-def _draw(
-    box: Floats,
-    eye: Floats,
-    axes: Floats,
-    focal: np.float32,
-    us: Floats,
-    vs: Floats,
-    window: NDArray[np.int64],
-    depth: Floats,
-    shapes: NDArray[np.int32],
-    name: np.int32,
-) -> None:
-    """A solid box into a window (4,) of an image; rows of a window are contiguous."""
-    step, (x, y, z) = ONE / focal, _middle(box, eye)
+def _facing(box: Floats, eye: Floats, axes: Floats, focal: np.float32, planes: Floats) -> bool:
+    """Write the inverse depths of a box's faces; False: the eye is in the box.
+
+    `planes` (8, 3) become forward, right and up such that a face's inverse depth [1/m] along a ray
+    of a pixel u to the right and v up is forward + u right + v up. First are `FRONTS`, of which a
+    ray enters by the farthest; it leaves by the nearest of the others. Some faces are there twice.
+    """
+    step = ONE / focal
     fx, fy, fz = _in_box_frame(box, axes[0])
     rx, ry, rz = _in_box_frame(box, axes[1])
     ux, uy, uz = _in_box_frame(box, axes[2])
-    rx, ry, rz, ux, uy, uz = rx * step, ry * step, rz * step, ux * step, uy * step, uz * step
-    left, right = window[2], window[3]
-    for row in range(window[0], window[1]):
-        v = vs[row]
-        _draw_row(
-            depth[row, left:right],
-            shapes[row, left:right],
-            name,
-            us[left:right],
-            x,
-            y,
-            z,
-            box[3],
-            box[4],
-            box[5],
-            fx + v * ux,
-            fy + v * uy,
-            fz + v * uz,
-            rx,
-            ry,
-            rz,
-        )
+    x, y, z = _middle(box, eye)
+    ahead, right, up, away = (fx, fy, fz), (rx, ry, rz), (ux, uy, uz), (x, y, z)
+    front, back = 0, FRONTS
+    for i in range(3):
+        half, sign = box[3 + i], ONE if away[i] > ZERO else -ONE
+        gap = abs(away[i]) - half  # negative between the two faces
+        for face in range(2):
+            distance = gap if face == 0 else abs(away[i]) + half
+            at = back
+            if face == 0 and gap > TOUCHING:
+                at = front
+                front += 1
+            else:
+                back += 1
+                if abs(distance) < TOUCHING:
+                    distance = -TOUCHING
+            scale = sign / distance
+            planes[at, 0] = ahead[i] * scale
+            planes[at, 1], planes[at, 2] = right[i] * scale * step, up[i] * scale * step
+    if front == 0:
+        return False
+    for at in range(front, FRONTS):
+        planes[at] = planes[0]
+    for at in range(back, PLANES):
+        planes[at] = planes[FRONTS]
+    return True
 
 
 @compiled
-def _draw_row(
-    depth: Floats,
-    shapes: NDArray[np.int32],
-    name: np.int32,
+def _draw(
+    planes: Floats,
     us: Floats,
-    x: np.float32,
-    y: np.float32,
-    z: np.float32,
-    hx: np.float32,
-    hy: np.float32,
-    hz: np.float32,
-    ax: np.float32,
-    ay: np.float32,
-    az: np.float32,
-    rx: np.float32,
-    ry: np.float32,
-    rz: np.float32,
+    vs: Floats,
+    window: NDArray[np.int64],
+    inverse: Floats,
+    names: NDArray[np.int32],
+    name: np.int32,
 ) -> None:
-    """Slab method (Kay and Kajiya 1986) for rays a + u r and a box with its middle at x, y, z.
+    """A solid box into a window (4,) of an image.
 
-    A loop without branches, which the compiler turns into vector instructions.
+    Slab method (Kay and Kajiya 1986) for inverse depths, which are linear along a row. The inner
+    loop has no branches and a constant length: the compiler makes it a few vector instructions.
     """
-    for i in range(len(depth)):
-        u = us[i]
-        dx, dy, dz = ax + u * rx, ay + u * ry, az + u * rz
-        dx = dx if abs(dx) > LEAST else LEAST
-        dy = dy if abs(dy) > LEAST else LEAST
-        dz = dz if abs(dz) > LEAST else LEAST
-        ix, iy, iz = ONE / dx, ONE / dy, ONE / dz
-        mx, my, mz = x * ix, y * iy, z * iz
-        qx, qy, qz = hx * abs(ix), hy * abs(iy), hz * abs(iz)
-        nx, ny, nz = mx - qx, my - qy, mz - qz
-        gx, gy, gz = mx + qx, my + qy, mz + qz
-        enter = nx if nx > ny else ny
-        enter = enter if enter > nz else nz
-        leave = gx if gx < gy else gy
-        leave = leave if leave < gz else gz
-        last, shape = depth[i], shapes[i]
-        hit = (enter < leave) & (enter > ZERO) & (enter < last)
-        depth[i] = enter if hit else last
-        shapes[i] = name if hit else shape
+    left, right = window[2], window[3]
+    offsets = us[left:right]
+    ra, rb, rc, rd = planes[0, 1], planes[1, 1], planes[2, 1], planes[3, 1]
+    re, rf, rg, rh = planes[4, 1], planes[5, 1], planes[6, 1], planes[7, 1]
+    for row in range(window[0], window[1]):
+        v = vs[row]
+        a, b = planes[0, 0] + v * planes[0, 2], planes[1, 0] + v * planes[1, 2]
+        c, d = planes[2, 0] + v * planes[2, 2], planes[3, 0] + v * planes[3, 2]
+        e, f = planes[4, 0] + v * planes[4, 2], planes[5, 0] + v * planes[5, 2]
+        g, h = planes[6, 0] + v * planes[6, 2], planes[7, 0] + v * planes[7, 2]
+        line, named = inverse[row, left:right], names[row, left:right]
+        for i in range(len(line)):
+            u = offsets[i]
+            enter, other, third = a + u * ra, b + u * rb, c + u * rc
+            enter = enter if enter < other else other
+            enter = enter if enter < third else third
+            p, q, r, s, t = d + u * rd, e + u * re, f + u * rf, g + u * rg, h + u * rh
+            p = p if p > q else q
+            r = r if r > s else s
+            p = p if p > t else t
+            leave = p if p > r else r
+            last, shape = line[i], named[i]
+            hit = (enter > leave) & (enter > last)
+            line[i] = enter if hit else last
+            named[i] = name if hit else shape
 
 
 @compiled
@@ -305,8 +390,8 @@ def _draw_field(
     us: Floats,
     vs: Floats,
     window: NDArray[np.int64],
-    depth: Floats,
-    shapes: NDArray[np.int32],
+    inverse: Floats,
+    names: NDArray[np.int32],
     name: np.int32,
 ) -> None:
     """A height field into a window (4,) of an image: steps along each ray, then halvings."""
@@ -320,15 +405,15 @@ def _draw_field(
         v = vs[row] * step
         for column in range(window[2], window[3]):
             u = us[column] * step
-            x, y, z = (
+            ray = (
                 forward[0] + u * right[0] + v * up[0],
                 forward[1] + u * right[1] + v * up[1],
                 forward[2] + u * right[2] + v * up[2],
             )
-            ray, enter, leave = (x, y, z), ZERO, depth[row, column]
+            enter, leave = ZERO, ONE / inverse[row, column]
             for i in range(3):
-                inverse = ONE / (ray[i] if abs(ray[i]) > LEAST else LEAST)
-                near, far = middle[i] * inverse, box[3 + i] * abs(inverse)
+                slope = ONE / (ray[i] if abs(ray[i]) > LEAST else LEAST)
+                near, far = middle[i] * slope, box[3 + i] * abs(slope)
                 enter, leave = max(enter, near - far), min(leave, near + far)
             if enter >= leave:
                 continue
@@ -336,16 +421,7 @@ def _draw_field(
             low, found = enter, False
             for i in range(STEPS):
                 high = enter + stride * np.float32(i)
-                if (
-                    _above(
-                        field,
-                        heights,
-                        high * x - middle[0],
-                        high * y - middle[1],
-                        high * z - middle[2],
-                    )
-                    <= ZERO
-                ):
+                if _above(field, heights, ray, middle, high) <= ZERO:
                     found = True
                     break
                 low = high
@@ -353,27 +429,19 @@ def _draw_field(
                 continue
             for _ in range(HALVINGS):
                 half = HALF * (low + high)
-                if (
-                    _above(
-                        field,
-                        heights,
-                        half * x - middle[0],
-                        half * y - middle[1],
-                        half * z - middle[2],
-                    )
-                    <= ZERO
-                ):
+                if _above(field, heights, ray, middle, half) <= ZERO:
                     high = half
                 else:
                     low = half
-            depth[row, column], shapes[row, column] = high, name
+            inverse[row, column], names[row, column] = ONE / high, name
 
 
 @compiled
 def _above(
-    field: Array, heights: Floats, x: np.float32, y: np.float32, z: np.float32
+    field: Array, heights: Floats, ray: Point, middle: Point, depth: np.float32
 ) -> np.float32:
-    """Height [m] of a point in a field's own frame above the field, bilinear."""
+    """Height [m] above a field, bilinear, of the point at a depth on a ray in its own frame."""
+    x, y, z = depth * ray[0] - middle[0], depth * ray[1] - middle[1], depth * ray[2] - middle[2]
     first, rows, columns, cell_m = int(field[0]), int(field[1]), int(field[2]), np.float32(field[3])
     a = x / cell_m + HALF * np.float32(rows - 1)
     b = y / cell_m + HALF * np.float32(columns - 1)

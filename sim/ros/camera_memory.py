@@ -23,9 +23,8 @@ HEADER = np.dtype(
     [
         ("number", "i8"),  # of images, odd while one is written
         ("time_ns", "i8"),
-        ("focal", "f8"),  # [pixels]
-        ("height", "i8"),
-        ("width", "i8"),
+        ("focal", "f8", len(KINDS)),  # [pixels]
+        ("size", "i8", (len(KINDS), 2)),  # height and width [pixels]
         ("wanted_ns", "i8", len(KINDS)),  # monotonic, when a reader last asked for this kind
     ]
 )
@@ -36,26 +35,30 @@ def path_of(domain: str) -> Path:
     return FOLDER / f"pixelgait-camera-{domain}"
 
 
-def _layout(height: int, width: int) -> np.dtype[np.void]:
+def _layout(depth: tuple[int, int], colour: tuple[int, int]) -> np.dtype[np.void]:
+    """The memory for images of these heights and widths."""
     return np.dtype(
         [
             ("header", HEADER),
-            ("depth", "u2", (height, width)),
-            ("colour", "u1", (height, width, 3)),
+            ("depth", "u2", depth),
+            ("colour", "u1", (*colour, 3)),
         ]
     )
 
 
 class CameraWriter:
-    """Writes images (height, width) of a camera with this mount; there is one for a domain."""
+    """Writes images of a camera with this mount, of two sizes (H, W); there is one for a domain."""
 
-    def __init__(self, domain: str, height: int, width: int, mount: CameraMount) -> None:
+    def __init__(
+        self, domain: str, depth: tuple[int, int], colour: tuple[int, int], mount: CameraMount
+    ) -> None:
         self._path = path_of(domain)
         self._path.unlink(missing_ok=True)  # of a process that was killed
-        self._memory = np.memmap(self._path, _layout(height, width), "w+", shape=(1,))[0]
+        self._memory = np.memmap(self._path, _layout(depth, colour), "w+", shape=(1,))[0]
         self._header = self._memory["header"]
-        self._header["height"], self._header["width"] = height, width
-        self._header["focal"] = height / 2.0 / math.tan(mount.vertical_fov_rad / 2.0)
+        self._header["size"] = depth, colour
+        half = math.tan(mount.vertical_fov_rad / 2.0)
+        self._header["focal"] = depth[0] / 2.0 / half, colour[0] / 2.0 / half
 
     def wanted(self) -> tuple[bool, bool]:
         """Whether depth and colour have a reader."""
@@ -89,8 +92,8 @@ class CameraReader:
 
     def __init__(self, domain: str) -> None:
         header = np.memmap(path_of(domain), HEADER, "r", shape=(1,))[0]
-        height, width = int(header["height"]), int(header["width"])
-        self._memory = np.memmap(path_of(domain), _layout(height, width), "r+", shape=(1,))[0]
+        layout = _layout(*map(tuple, header["size"].tolist()))
+        self._memory = np.memmap(path_of(domain), layout, "r+", shape=(1,))[0]
         self.header = self._memory["header"]
 
     def ask(self, kinds: tuple[str, ...]) -> None:

@@ -12,9 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from pixelgait.robot.control.gait import GRAVITY_M_PER_S2
 from pixelgait.robot.interface import DRIVER_TIMEOUT_S, JointCommand, Reading
-from pixelgait.robot.rotation import heading, roll_pitch, to_base_frame
+from pixelgait.robot.rotation import heading, roll_pitch
 from pixelgait.robot.spec import RobotSpec
 from pixelgait.robot.unitree import messages as go2
 from pixelgait.robot.unitree.dds import Bus, newest
@@ -164,7 +163,8 @@ def _fill_imu(imu: go2.Record, reading: Reading) -> None:
     orientation = x, y, z, w = reading.orientation.tolist()
     imu["quaternion"], imu["gyroscope"] = (w, x, y, z), reading.angular_velocity
     imu["rpy"] = (*roll_pitch(orientation), heading(orientation))
-    imu["accelerometer"] = to_base_frame((0.0, 0.0, GRAVITY_M_PER_S2), orientation)  # at rest
+    if reading.specific_force is not None:
+        imu["accelerometer"] = reading.specific_force
 
 
 def _finite(record: go2.Record) -> bool:

@@ -44,9 +44,8 @@ class SensorTopics:
             message.velocity = reading.joint_velocities[self._order].tolist()
             self._joints.publish(message)
         if "imu" not in lost:
-            self._imu.publish(
-                ros2.imu_message(now_ns, BASE, reading.orientation, reading.angular_velocity)
-            )
+            imu = reading.orientation, reading.angular_velocity, reading.specific_force
+            self._imu.publish(ros2.imu_message(now_ns, BASE, *imu))
 
 
 class TopicWire:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pixelgait.robot.unitree.address import SIMULATED_DOMAIN
-from pixelgait.sim.ros.camera_memory import MILLIMETRES, CameraReader
+from pixelgait.sim.ros.camera_memory import KINDS, MILLIMETRES, CameraReader
 
 POLL_S = 0.002
 stream = SimpleNamespace(depth="depth", color="colour")
@@ -70,10 +70,10 @@ class Frames:
 
 
 class Profile:
-    """Profile of a pipeline that runs, of its device and of its streams, which share a lens."""
+    """Profile of a pipeline that runs, of its device, and of a stream."""
 
-    def __init__(self, header: Any) -> None:
-        self._header = header
+    def __init__(self, header: Any, stream: str = "") -> None:
+        self._header, self._stream = header, stream
 
     def get_device(self) -> Profile:
         return self
@@ -85,15 +85,16 @@ class Profile:
         """Length of a depth unit [m]."""
         return 1.0 / MILLIMETRES
 
-    def get_stream(self, _: str) -> Profile:
-        return self
+    def get_stream(self, stream: str) -> Profile:
+        return Profile(self._header, stream)
 
     def as_video_stream_profile(self) -> Profile:
         return self
 
     def get_intrinsics(self) -> Any:
-        height, width = int(self._header["height"]), int(self._header["width"])
-        focal, x, y = float(self._header["focal"]), (width - 1) / 2.0, (height - 1) / 2.0
+        kind = KINDS.index(self._stream)
+        height, width = self._header["size"][kind].tolist()
+        focal, x, y = float(self._header["focal"][kind]), (width - 1) / 2.0, (height - 1) / 2.0
         return SimpleNamespace(height=height, width=width, fx=focal, fy=focal, ppx=x, ppy=y)
 
 

@@ -22,10 +22,13 @@ from pixelgait.robot.rotation import heading, upright
 from pixelgait.robot.runtime.timing import RateKeeper
 from pixelgait.robot.spec import Array, CameraMount, RobotSpec
 from pixelgait.sim.body.interface import PHYSICS_DT_S, SimulatedBody
+from pixelgait.sim.body.leg_odometry import Accelerometer
 from pixelgait.sim.body.legged_body import standing
 from pixelgait.sim.body.sensors import DriftingOdometry
 from pixelgait.sim.ros.camera_memory import CameraWriter
+from pixelgait.sim.ros.depth_camera import DepthCamera
 from pixelgait.sim.ros.joint_topics import BASE
+from pixelgait.sim.world.seeds import Stream
 
 CAMERA_STEPS = round(1.0 / 30.0 / PHYSICS_DT_S)  # 30 Hz
 CAMERA_FRAME = "camera_optical_frame"  # REP 103
@@ -49,8 +52,7 @@ class SimulatedRobot(Node):
 
     Colour and depth show the same instant; images are rendered only for subscribers, and for
     readers of their `memory`. `make_wire` creates the interface of joints, IMU and motors for this
-    node. The PD loop is closed in every
-    physics step, as in a motor driver.
+    node. The PD loop is closed in every physics step, as in a motor driver.
     """
 
     def __init__(
@@ -60,12 +62,12 @@ class SimulatedRobot(Node):
         odometry: DriftingOdometry | None,
         record: bool,
         make_wire: Callable[[Any, RobotSpec], Wire],
-        memory: CameraWriter | None = None,
     ) -> None:
         super().__init__("pixelgait_sim")
         self.body = body
         self.record = record
-        self._wire, self._memory = make_wire(self, body.spec), memory
+        self._wire = make_wire(self, body.spec)
+        self.memory: CameraWriter | None = None
         quality = ros2.DRIVER_QOS
         self._colour = self.create_publisher(ros2.Image, ros2.COLOUR, quality)
         self._depth = self.create_publisher(ros2.Image, ros2.DEPTH, quality)
@@ -81,6 +83,8 @@ class SimulatedRobot(Node):
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="physics")
         body.reset(seed)
+        self.depth_camera = DepthCamera(body, seed)
+        self._accelerometer = Accelerometer(Stream.SENSORS.rng(seed, 2))
         self.seen = (body.time_s, body.pose(), body.joint_angles())  # the newest, without faults
         self.fault: str | None = None
         self.late = 0  # number of physics steps that began late
@@ -94,8 +98,8 @@ class SimulatedRobot(Node):
         self._stop.set()
         self._thread.join()
         self._wire.close()
-        if self._memory is not None:
-            self._memory.close()
+        if self.memory is not None:
+            self.memory.close()
 
     def recording(self) -> bytes:
         """Time, base pose and joint angles at 50 Hz, as a numpy archive."""
@@ -117,8 +121,10 @@ class SimulatedRobot(Node):
         at_first = standing(self.body.spec)
         while not self._stop.is_set():
             self.body.step(self._wire.command() or at_first)
-            reading = self.body.read()
-            self.seen = (self.body.time_s, self.body.pose(), self.body.joint_angles())
+            pose = self.body.pose()
+            force = self._accelerometer(pose, PHYSICS_DT_S)
+            reading = replace(self.body.read(), specific_force=force)
+            self.seen = (self.body.time_s, pose, self.body.joint_angles())
             self._publish(step, reading)
             step += 1
             self.late += rate.wait()
@@ -144,33 +150,31 @@ class SimulatedRobot(Node):
                 self.path.append((now / 1e9, *position, *orientation, *self.body.joint_angles()))
                 self.simulated_s.append(self.body.time_s)
 
-    def _info(self, now: int) -> Any:
-        camera = self.body.camera
-        return camera_info(now, CAMERA_FRAME, camera.height, camera.width, self.body.spec.camera)
-
     def _publish_images(self, now: int, reading: Reading) -> None:
         """Publish images. Camera faults act only if colour alone is subscribed: on the reading."""
         colour, depth = (p.get_subscription_count() > 0 for p in (self._colour, self._depth))
-        if self._memory is not None:
-            depth_read, colour_read = self._memory.wanted()
+        if self.memory is not None:
+            depth_read, colour_read = self.memory.wanted()
             colour, depth = colour or colour_read, depth or depth_read
         metres = pixels = None
         if depth and colour:
-            pixels, metres = self.body.render_both()
+            pixels, metres = self.depth_camera.render_both()
         elif depth:
-            metres = self.body.render_depth()
+            metres = self.depth_camera.render()
         elif colour:
             image = reading.image()
             pixels, now = image.pixels, now - round((self.body.time_s - image.time_s) * 1e9)
-        if self._memory is not None and (depth or colour):
-            self._memory.write(now, metres, pixels)
+        if self.memory is not None and (depth or colour):
+            self.memory.write(now, metres, pixels)
         for publisher, topic, shown in (
             (self._depth, ros2.DEPTH, metres),
             (self._colour, ros2.COLOUR, pixels),
         ):
             if shown is not None and publisher.get_subscription_count():
                 publisher.publish(ros2.image_message(now, CAMERA_FRAME, shown))
-                self._infos[topic].publish(self._info(now))
+                height, width = shown.shape[:2]
+                lens = camera_info(now, CAMERA_FRAME, height, width, self.body.spec.camera)
+                self._infos[topic].publish(lens)
 
 
 def _odometry(

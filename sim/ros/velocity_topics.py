@@ -7,10 +7,10 @@ import time
 from collections.abc import Container
 from typing import Any
 
-import numpy as np
 from geometry_msgs.msg import Twist, TwistStamped
 
 from pixelgait.robot.interface import JointCommand, Reading
+from pixelgait.robot.ros.commands.cmd_vel import velocity_of
 from pixelgait.robot.ros.common import ros2
 from pixelgait.robot.ros.common.topic_names import VELOCITY
 from pixelgait.robot.ros.parameters import STAMPED
@@ -36,8 +36,7 @@ class VelocityWire:
         if self._reading is None:
             return None
         if (message := ros2.take(self._subscription)) is not None:
-            twist = getattr(message, "twist", message)
-            self._velocity = np.array((twist.linear.x, twist.linear.y, twist.angular.z))
+            self._velocity = velocity_of(getattr(message, "twist", message))
             self._received_s = time.monotonic()
         silent = time.monotonic() - self._received_s > VELOCITY_TIMEOUT_S
         return self._gait.command(STILL if silent else self._velocity, self._reading)

@@ -1,5 +1,25 @@
 """Building blocks of scenes: see `docs/scenes.md`."""
 
-from pixelgait.sim.world.scene import Box, HeightField, Layout, Mesh, Plane, Pose, Scene, Swing
+from pixelgait.sim.world.scene import (
+    Box,
+    HeightField,
+    Layout,
+    Mesh,
+    Motion,
+    Plane,
+    Pose,
+    Scene,
+    Waypoint,
+)
 
-__all__ = ["Box", "HeightField", "Layout", "Mesh", "Plane", "Pose", "Scene", "Swing"]
+__all__ = [
+    "Box",
+    "HeightField",
+    "Layout",
+    "Mesh",
+    "Motion",
+    "Plane",
+    "Pose",
+    "Scene",
+    "Waypoint",
+]

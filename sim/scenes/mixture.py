@@ -43,6 +43,8 @@ class Mixture(SceneWrapper):
         if len(has_goal_position) > 1:
             raise UserError(f"{self.name}: only some of its scenes have a goal position")
         self.has_goal_position = has_goal_position.pop()
+        self.draws_boxes = any(scene.draws_boxes for scene in self.kinds)
+        self.draws_reachable_goals = all(scene.draws_reachable_goals for scene in self.kinds)
         self.scene = self.kinds[0]  # in the last layout
         fixed = [[_movable(self, shape) for shape in scene.fixed] for scene in self.kinds]
         self._fixed_poses = [[shape.pose for shape in shapes] for shapes in fixed]
@@ -58,16 +60,17 @@ class Mixture(SceneWrapper):
         self.scene = self.kinds[which]
         layout = self._laid_out(rng)
         movable: list[Pose] = []
-        swings = []
+        motions, boxes = [], {}
         for i, (scene, poses) in enumerate(zip(self.kinds, self._fixed_poses, strict=True)):
             if i == which:
                 movable += poses
                 first = len(movable)
-                swings = [replace(each, shape=first + each.shape) for each in layout.swings]
+                motions = [replace(each, shape=first + each.shape) for each in layout.motions]
+                boxes = {first + shape: box for shape, box in layout.boxes.items()}
                 movable += layout.movable
             else:
                 movable += [AWAY] * (len(poses) + len(scene.movable))
-        return replace(layout, movable=movable, swings=swings)
+        return replace(layout, movable=movable, motions=motions, boxes=boxes)
 
 
 def _movable(mixture: Mixture, shape: Shape) -> Box | HeightField:

@@ -10,18 +10,22 @@ from typing import get_args
 from pixelgait.robot.errors import UserError
 from pixelgait.sim.scenes.courses.bridges import Bridges
 from pixelgait.sim.scenes.courses.clutter import Clutter
+from pixelgait.sim.scenes.courses.fields import Fields
 from pixelgait.sim.scenes.courses.free_standing import FreeStanding
 from pixelgait.sim.scenes.courses.gates import Gates
 from pixelgait.sim.scenes.courses.obstacle_course import ObstacleCourse
 from pixelgait.sim.scenes.courses.passers_by import PassersBy
+from pixelgait.sim.scenes.courses.people import People
 from pixelgait.sim.scenes.courses.slalom import Slalom
 from pixelgait.sim.scenes.flat import FlatGround
+from pixelgait.sim.scenes.houses.furnished import FurnishedHouse
 from pixelgait.sim.scenes.houses.gibson import Gibson
 from pixelgait.sim.scenes.houses.rooms import RoomChain, Rooms
 from pixelgait.sim.scenes.mixture import Mixture
 from pixelgait.sim.scenes.uneven_ground import Kerb, Ramps, Rough, Steps
 from pixelgait.sim.scenes.user_scene import load_user_scene
 from pixelgait.sim.world.appearance import AppearanceOption, AppearanceSet
+from pixelgait.sim.world.house_plan import HouseKind
 from pixelgait.sim.world.scene import Scene, WithAppearance, require_difficulty
 
 # Kinds of the mixture and their weights: scenes without a goal position, more weight for those with
@@ -40,7 +44,8 @@ MIXED = {
 }
 GENTLER = {Ramps.name: 0.5, Rough.name: 0.5}  # share of the difficulty in the mixture
 
-HOUSES = (Rooms.name, Gibson.name)  # with a goal position
+HOUSE_KINDS: tuple[HouseKind, ...] = get_args(HouseKind)
+HOUSES = (Rooms.name, Gibson.name, *HOUSE_KINDS)  # with a goal position
 MEDIUM = 0.5  # the default difficulty
 Move = Callable[[Path], Path]  # moves a file or folder and returns its new path
 
@@ -53,12 +58,17 @@ SCENES: dict[str, Callable[[float], Scene]] = {
     Clutter.name: Clutter,
     Bridges.name: Bridges,
     PassersBy.name: PassersBy,
+    Fields.name: Fields,
+    People.name: People,
     RoomChain.name: RoomChain,
     Rough.name: Rough,
     Ramps.name: Ramps,
     Steps.name: Steps,
     Kerb.name: Kerb,
     Rooms.name: Rooms,
+    "apartment": lambda difficulty: FurnishedHouse("apartment", difficulty),
+    "office": lambda difficulty: FurnishedHouse("office", difficulty),
+    "hall": lambda difficulty: FurnishedHouse("hall", difficulty),
     Mixture.name: lambda difficulty: _mixture(Mixture.name, difficulty),
 }
 
@@ -71,8 +81,9 @@ def make_scene(
     """Make a scene by name.
 
     Args:
-        name: A key of `SCENES`; `mixture:KIND,...`, one of several in every episode;
-            `gibson:FOLDER`, a scanned house; or `FILE.py`, a user scene.
+        name: A key of `SCENES`; `apartment:unseen`, `office:unseen` and `hall:unseen`, with
+            furniture of kinds that training does not see; `mixture:KIND,...`, one of several in
+            every episode; `gibson:FOLDER`, a scanned house; or `FILE.py`, a user scene.
         difficulty: From 0 to 1.
         appearance: Visual randomisation with the training or test set; "nominal" for none.
 
@@ -89,6 +100,11 @@ def make_scene(
         return Gibson(Path(name.removeprefix(f"{Gibson.name}:")))
     if name.startswith(f"{Mixture.name}:"):
         return _mixture(name, difficulty)
+    if name.startswith(f"{Fields.name}:"):
+        return Fields(difficulty, name.removeprefix(f"{Fields.name}:"))
+    for house in HOUSE_KINDS:
+        if name == f"{house}:unseen":
+            return FurnishedHouse(house, difficulty, "unseen")
     if name.endswith(".py"):
         return load_user_scene(Path(name), difficulty)
     if name not in SCENES:

@@ -40,7 +40,7 @@ RAMP_M = 1.5  # length along x of a ramp, and of the level ground between two
 CELL_M = 0.15
 
 HIGHEST_M = 0.06  # a step at difficulty 1, proportional to it
-TREAD_M = 0.5
+TREAD_M, STAIR_M = 0.5, 0.3  # length along x of a low and of a usual stair
 FLIGHT = (0, 1, 2, 3, 3, 2, 1, 0)  # heights of its treads, in steps
 HIGHEST_KERB_M = 0.10  # at difficulty 1, proportional to it
 TREAD_COLOURS = (PLATFORM_COLOUR, (0.55, 0.53, 0.48))  # in turn
@@ -131,9 +131,9 @@ class Flight(RampsAndSteps):
 
     name = "flight"
 
-    def __init__(self, rises_m: Sequence[float], tread_m: float = 0.3) -> None:
+    def __init__(self, rises_m: Sequence[float]) -> None:
         heights = np.cumsum(rises_m).tolist()
-        ends = [START_M + tread_m * (i + 1) for i in range(len(heights) - 1)]
+        ends = [START_M + STAIR_M * (i + 1) for i in range(len(heights) - 1)]
         edges = [-START_M, START_M, *ends, LENGTH_M]
         self.top_m = edges[-2]  # where the level ground begins
         floors = list(zip(edges, edges[1:], [0.0, *heights], strict=False))

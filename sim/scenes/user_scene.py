@@ -7,6 +7,7 @@ import math
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import fields, is_dataclass, replace
+from itertools import pairwise
 from numbers import Integral, Real
 from pathlib import Path
 from types import ModuleType
@@ -17,6 +18,7 @@ import numpy as np
 from pixelgait.robot.errors import UserError
 from pixelgait.sim.world.ground import Ground
 from pixelgait.sim.world.meshes import is_picture, is_rewritten, obj_corners, rewritten
+from pixelgait.sim.world.motions import placed
 from pixelgait.sim.world.obstacles import box_at, box_at_start, has_support
 from pixelgait.sim.world.scene import Box, HeightField, Layout, Mesh, Pose, Scene, Shape
 from pixelgait.sim.world.texture import Texture
@@ -130,20 +132,29 @@ def _mesh_problems(mesh: Mesh) -> Iterator[str]:
 def _layout_problems(scene: Scene, layout: Layout) -> Iterator[str]:
     if not isinstance(layout, Layout):
         yield f"it returns {layout!r}, expected a Layout"
-    for name in ("movable", "swings"):
+    for name in ("movable", "motions"):
         if not isinstance(value := getattr(layout, name), Sequence):
             yield f"{name} is a {type(value).__name__}, expected a list"
     for pose in (layout.start, *layout.movable):
         if not isinstance(pose, Pose):
             yield f"{pose!r}, expected a Pose"
-    yield from _not_finite((layout.start, layout.movable, layout.swings))
+    yield from _not_finite((layout.start, layout.movable, layout.motions))
     if len(layout.movable) != (count := len(scene.movable)):
         yield f"it places {len(layout.movable)} shapes, {count} are movable"
-    for swing in layout.swings:
-        if not isinstance(swing.shape, Integral) or swing.shape not in range(count):
-            yield f"a Swing is of shape {swing.shape}, {count} are movable"
-        if np.shape(swing.reach_m) != (3,) or swing.period_s <= 0.0:
-            yield f"{swing}, expected reach_m (x, y, z) and period_s above 0"
+    if layout.boxes and not scene.draws_boxes:
+        yield "it has boxes of its own, expected draws_boxes = True as well"
+    for number, box in layout.boxes.items():
+        if number not in range(count) or not isinstance(box, Box):
+            yield f"boxes[{number!r}] is {box!r}, expected a Box, {count} shapes are movable"
+        yield from _shape_problems(box)
+    for motion in layout.motions:
+        if not isinstance(motion.shape, Integral) or motion.shape not in range(count):
+            yield f"a Motion is of shape {motion.shape}, {count} are movable"
+        if np.shape(motion.reach_m) != (3,) or motion.period_s <= 0.0:
+            yield f"{motion}, expected reach_m (x, y, z) and period_s above 0"
+        times = [waypoint.time_s for waypoint in motion.path]
+        if any(later <= time for time, later in pairwise(times)):
+            yield f"the path of a Motion is at times {times}, expected ascending ones"
 
 
 def _start_problems(scene: Scene, layout: Layout) -> Iterator[str]:
@@ -166,7 +177,8 @@ def _start_problems(scene: Scene, layout: Layout) -> Iterator[str]:
         yield f"the start is at z = {z:g}, expected the ground below it: ground_m is {ground_m:g}"
     if not has_support(scene, layout, GROUND_TOLERANCE_M):
         yield f"nothing to stand on at the start ({x:g}, {y:g}): no shape is below it"
-    if box := box_at_start(scene, replace(layout, swings=())):  # none has moved yet
+    here = replace(layout, movable=placed(layout), motions=())  # none has moved yet
+    if box := box_at_start(scene, here):
         yield f"the start ({x:g}, {y:g}) is inside a Box at ({box.x:g}, {box.y:g}, {box.z:g})"
     if scene.has_goal_position:
         yield from _goal_problems(scene, layout)

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from pixelgait.robot.control.controller import (
     SHORTEST_STEPS,
     Decision,
-    HighLevel,
     MemoryState,
     commanded,
 )
@@ -156,15 +155,6 @@ def glide_episodes(high_levels: HighLevels, glides: Sequence[Glide]) -> list[Epi
             for look, decision in zip(looks, high_levels(looks), strict=True):
                 glides[look.robot].decided(decision)
     return [glide.episode() for glide in glides]
-
-
-def glide_episode(high_level: HighLevel, body: KinematicBody, task: Forward, seed: int) -> Episode:
-    """The episode of one robot."""
-
-    def decide(looks: Sequence[Look]) -> list[Decision]:
-        return [high_level(look.image, look.goal, look.state) for look in looks]
-
-    return glide_episodes(decide, [Glide(0, body, task, seed)])[0]
 
 
 def _map_of(body: KinematicBody) -> tuple[Array, tuple[float, float]]:

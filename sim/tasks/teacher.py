@@ -14,10 +14,10 @@ from pixelgait.robot.errors import UserError
 from pixelgait.robot.rotation import wrap_angle
 from pixelgait.robot.spec import Array
 from pixelgait.sim.body.interface import RobotBase
-from pixelgait.sim.scenes.registry import HOUSES
 from pixelgait.sim.tasks.task import planar_pose
-from pixelgait.sim.world.obstacles import moving_obstacles
-from pixelgait.sim.world.raster import REACH_M, walk_map
+from pixelgait.sim.world.motions import motions_of
+from pixelgait.sim.world.obstacles import HEADROOM_M, moving_obstacles
+from pixelgait.sim.world.raster import reach_m, walk_map
 from pixelgait.sim.world.scene import Layout, Pose, Scene
 from pixelgait.sim.world.traversability import HALF_WIDTH_M, TraversabilityMap
 
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 HOLD_STEPS = 20  # of a decision: five a second; assumption
 BEYOND_M = 0.3  # a goal that is no position is reached when it lies this far behind
-FURTHEST_M = REACH_M - HALF_WIDTH_M  # the map's edge is a wall
 
 
 class Teacher:
@@ -51,12 +50,19 @@ class Teacher:
         pose = planar_pose(self.body)
         yaw = float(pose[2])
         if self._layout is not self.body.layout:
-            height_m = self.body.spec.stand_height_m
-            self._course = learn(self.body.scene, self.body.layout, height_m)
+            self._course = learn(self.body.scene, self.body.layout, self.body.height_m)
             self._layout, self._yaw = self.body.layout, yaw
+            self._began()
         turned, self._yaw = wrap_angle(yaw - self._yaw), yaw
-        (latent,) = decide([self._course], pose[None], [turned], [self.body.time_s])
+        (latent,) = decide([self._known(pose)], pose[None], [turned], [self.body.time_s])
         return Decision(latent, HOLD_STEPS)
+
+    def _began(self) -> None:
+        """A new course has begun."""
+
+    def _known(self, pose: Array) -> Course:
+        """Known part of the course at a pose (3,): all of it."""
+        return self._course
 
 
 def decide(
@@ -87,22 +93,23 @@ def learn(scene: Scene, layout: Layout, height_m: float) -> Course:
     """
     from pixelgait.sim.tasks.teacher_kernels import Course
 
+    height_m = max(height_m, HEADROOM_M)
     area = walk_map(scene, layout, height_m)
-    costs = area.costs_to_go(_goals(scene, area))
-    if scene.goal_position is not None and scene.name not in HOUSES:  # houses draw reachable ones
+    goals = _goals(scene, area)
+    costs = area.costs_to_go(goals)
+    if scene.goal_position is not None and not scene.draws_reachable_goals:
         _require_path(scene, layout.start, area, costs)
-    movers = [
-        (*mover.box.half_m[:2], mover.middle.x, mover.middle.y, math.cos(mover.middle.yaw),
-         math.sin(mover.middle.yaw), *mover.swing.reach_m[:2], mover.swing.period_s)
-        for mover in moving_obstacles(scene, layout, height_m)
-    ]  # fmt: skip
+    movers = moving_obstacles(scene, layout, height_m)
     return Course(
         area.free,
         area.turnable,
         area.counts,
         costs,
         np.array(area.corner_m),
-        np.array(movers, dtype=np.float64).reshape(-1, 9),
+        area.solid,
+        goals,
+        np.array([each.box.half_m[:2] for each in movers], np.float64).reshape(-1, 2),
+        motions_of([(each.motion, each.own) for each in movers]),
     )
 
 
@@ -110,10 +117,11 @@ def _require_path(scene: Scene, start: Pose, area: TraversabilityMap, costs: Arr
     """Raises UserError if there is no path to the goal position: nothing could be learned."""
     x, y = map(float, scene.goal_position)  # type: ignore[arg-type]
     where = f"scene {scene.name}: no path to its goal position ({x:g}, {y:g})"
-    if max(abs(x - start.x), abs(y - start.y)) > FURTHEST_M:
+    furthest_m = reach_m(scene, start) - HALF_WIDTH_M  # the map's edge is a wall
+    if max(abs(x - start.x), abs(y - start.y)) > furthest_m:
         raise UserError(
             f"{where} from the start ({start.x:g}, {start.y:g}): the teacher's map ends there, "
-            f"expected within {FURTHEST_M:g} m along x and y"
+            f"expected within {furthest_m:g} m along x and y"
         )
     # The goal is the free cell nearest to the goal position; only its cost is zero.
     row, column = np.unravel_index(np.argmin(costs), costs.shape)

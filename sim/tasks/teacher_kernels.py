@@ -13,6 +13,8 @@ from pixelgait.robot.rotation import wrap_angle
 from pixelgait.robot.spec import Array
 from pixelgait.sim.world.compiled import compiled
 from pixelgait.sim.world.map_kernels import ahead, cell_at
+from pixelgait.sim.world.motion_kernels import pose_at
+from pixelgait.sim.world.motions import Motions
 from pixelgait.sim.world.traversability import CELL_M, SAMPLES
 
 _wrapped = compiled(wrap_angle)
@@ -33,6 +35,7 @@ FAN_RAD = np.radians(np.linspace(-105.0, 105.0, 15))
 HORIZON_S, STEP_S = 2.4, 0.1
 STEPS = round(HORIZON_S / STEP_S)
 CLEARANCE_M = 0.5
+AMPLE_M = 0.8  # clearance of the path itself with which no other is considered
 DETOUR_PER_M = 20.0
 BLOCKED_M = 100.0
 CHECKED = 4  # every so many steps of a path are looked up on the map: 0.24 m apart, and the last
@@ -46,8 +49,10 @@ class Course(NamedTuple):
     counts: NDArray[np.int64]  # cost of a metre there
     costs: Array  # to go from every cell [m]
     corner_m: Array  # (2,) least x, y of the map
-    movers: Array  # (n, 9): half length and width, middle x, y, cosine and sine of the yaw,
-    # amplitude along x and y, and period of swinging obstacles
+    solid: NDArray[np.bool_]  # cells with anything in them that a robot would touch
+    goals: NDArray[np.int64]  # (n, 2) cells where the path ends
+    half_m: Array  # (n, 2) half length and width of moving obstacles
+    movers: Motions
 
 
 @compiled
@@ -56,8 +61,8 @@ def decision(
 ) -> tuple[float, float]:
     """Latent command at a pose, after such a turn since the last decision, and at a time [s]."""
     heading = _heading(course, x, y)
-    if len(course.movers):
-        return _past_movers(course, x, y, yaw, heading, time_s)
+    if len(course.half_m):
+        return _past_movers(course, x, y, yaw, heading, turned, time_s)
     return steered(_turn(_wrapped(heading - yaw), turned))
 
 
@@ -91,11 +96,15 @@ def steered(error: float) -> tuple[float, float]:
 
 @compiled
 def _past_movers(
-    course: Course, x: float, y: float, yaw: float, heading: float, time_s: float
+    course: Course, x: float, y: float, yaw: float, heading: float, turned: float, time_s: float
 ) -> tuple[float, float]:
-    """The cheapest of the headings about the path, and of standing."""
+    """Along the path where nothing comes near it, else the cheapest heading, or standing."""
     places = _mover_places(course.movers, time_s)
     path = np.empty((STEPS, 2))
+    along = _turn(_wrapped(heading - yaw), turned)
+    _predict(path, x, y, yaw, along)
+    if _clearance_m(course.half_m, path, places) >= AMPLE_M:
+        return steered(along)
     path[:, 0], path[:, 1] = x, y
     best, least = -1, np.inf
     stand = _cost(course, path, places)
@@ -111,15 +120,14 @@ def _past_movers(
 
 
 @compiled
-def _mover_places(movers: Array, time_s: float) -> Array:
-    """Middles (n, steps, 2) [m] of moving obstacles on the steps from now on."""
-    places = np.empty((len(movers), STEPS, 2))
-    for i in range(len(movers)):
+def _mover_places(movers: Motions, time_s: float) -> Array:
+    """Middles x, y [m], cosines and sines (n, steps, 4) of moving obstacles from now on."""
+    places = np.empty((len(movers.own), STEPS, 4))
+    for i in range(len(movers.own)):
         for k in range(STEPS):
-            then = time_s + STEP_S * (k + 1)
-            share = math.sin(2.0 * math.pi * then / movers[i, 8])
-            places[i, k, 0] = movers[i, 2] + share * movers[i, 6]
-            places[i, k, 1] = movers[i, 3] + share * movers[i, 7]
+            x, y, _, yaw = pose_at(movers, i, time_s + STEP_S * (k + 1))
+            places[i, k, 0], places[i, k, 1] = x, y
+            places[i, k, 2], places[i, k, 3] = math.cos(yaw), math.sin(yaw)
     return places
 
 
@@ -139,7 +147,7 @@ def _predict(path: Array, x: float, y: float, yaw: float, error: float) -> None:
 @compiled
 def _cost(course: Course, path: Array, places: Array) -> float:
     """Cost [m] of a path (steps, 2): what lacks in clearance, what remains, whether blocked."""
-    detour = DETOUR_PER_M * max(0.0, CLEARANCE_M - _clearance_m(course.movers, path, places))
+    detour = DETOUR_PER_M * max(0.0, CLEARANCE_M - _clearance_m(course.half_m, path, places))
     blocked = 0.0
     i = j = 0
     for k in range(CHECKED - 1, len(path), CHECKED):
@@ -151,14 +159,14 @@ def _cost(course: Course, path: Array, places: Array) -> float:
 
 
 @compiled
-def _clearance_m(movers: Array, path: Array, places: Array) -> float:
-    """Least distance [m] from a path (steps, 2) to boxes at places (n, steps, 2)."""
+def _clearance_m(half_m: Array, path: Array, places: Array) -> float:
+    """Least distance [m] from a path (steps, 2) to boxes at places (n, steps, 4)."""
     nearest = np.inf
-    for i in range(len(movers)):
-        half_x, half_y, cos, sin = movers[i, 0], movers[i, 1], movers[i, 4], movers[i, 5]
+    for i in range(len(half_m)):
         for k in range(len(path)):
+            cos, sin = places[i, k, 2], places[i, k, 3]
             away_x, away_y = path[k, 0] - places[i, k, 0], path[k, 1] - places[i, k, 1]
-            out_x = max(0.0, abs(away_x * cos + away_y * sin) - half_x)
-            out_y = max(0.0, abs(away_y * cos - away_x * sin) - half_y)
+            out_x = max(0.0, abs(away_x * cos + away_y * sin) - half_m[i, 0])
+            out_y = max(0.0, abs(away_y * cos - away_x * sin) - half_m[i, 1])
             nearest = min(nearest, math.hypot(out_x, out_y))
     return nearest

@@ -25,11 +25,10 @@ from pixelgait.sim.body.interface import BasePose, SimulatedBody
 from pixelgait.sim.engines.pybullet_body import load_robot
 from pixelgait.sim.engines.pybullet_client import pybullet
 from pixelgait.sim.engines.pybullet_scene import PyBulletScene, render_view
-from pixelgait.sim.scenes.houses.indoor import Indoor
 from pixelgait.sim.tasks.episode import Episode, run_episode
 from pixelgait.sim.tasks.local_map import SimulatedMap
 from pixelgait.sim.tasks.task import Task
-from pixelgait.sim.world.scene import Scene, WithAppearance
+from pixelgait.sim.world.scene import Scene
 from pixelgait.sim.world.seeds import Stream
 
 WIDTH, HEIGHT = 480, 320
@@ -48,7 +47,7 @@ class Track:
     """Recorded path of a robot in the order of time, with at least one row."""
 
     path: Array  # (n, 20) time [s], base position (3) [m], orientation xyzw (4), joints (12) [rad]
-    simulated_s: Array  # (n,) since the reset: clock of swinging shapes
+    simulated_s: Array  # (n,) since the reset: clock of moving shapes
 
     def frame_times(self) -> Array:
         """Times of a film's frames, by the path's clock [s]."""
@@ -64,11 +63,16 @@ class SceneRenderer:
 
     def __init__(self, spec: RobotSpec, scene: Scene, seed: int, client: int | None = None) -> None:
         self.client = pybullet.connect(pybullet.DIRECT) if client is None else client
-        self.scene = PyBulletScene(scene, self.client)
+        self._spec = spec
+        self.scene = PyBulletScene(scene, self.client, self._load)
         self.lay_out(seed)
-        bare = scene.scene if isinstance(scene, WithAppearance) else scene
-        self.indoors = isinstance(bare, Indoor)
-        self.robot, self.joints = load_robot(spec, self.client)
+        self.indoors = scene.draws_reachable_goals
+        if not scene.draws_boxes:
+            self._load()
+
+    def _load(self) -> None:
+        """Load the robot."""
+        self.robot, self.joints = load_robot(self._spec, self.client)
         self.inertial = pybullet.getDynamicsInfo(self.robot, -1, physicsClientId=self.client)[3:5]
 
     def close(self) -> None:

@@ -110,10 +110,11 @@ def _half_height(aside: int, radius: float) -> int:
 
 
 @compiled
-def waves(free: Bools, goals: Ints, costs: Ints, straight: int, diagonal: int) -> Ints:
+def waves(free: Bools, goals: Ints, costs: Ints, straight: int, diagonal: int, until: int) -> Ints:
     """Steps from every free cell to the nearest of goals (n, 2), -1 where there is no path.
 
-    Dial's algorithm; a step to a cell is multiplied by the cell's cost.
+    Dial's algorithm; a step to a cell is multiplied by the cell's cost. It ends at a cell's index
+    `until`: cells further away are then -1 as well.
     """
     rows, columns = free.shape
     dearest = 1
@@ -146,6 +147,8 @@ def waves(free: Bools, goals: Ints, costs: Ints, straight: int, diagonal: int) -
             if steps[row, column] >= 0:
                 continue
             steps[row, column] = now
+            if cells[entry] == until:
+                return steps
             for i in range(max(row - 1, 0), min(row + 2, rows)):
                 for j in range(max(column - 1, 0), min(column + 2, columns)):
                     if not free[i, j] or steps[i, j] >= 0:

@@ -10,23 +10,28 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from pixelgait.robot.spec import Array
+from pixelgait.robot.spec import Array, CameraMount, RobotSpec
+from pixelgait.sim.world.motions import fastest_m_per_s, placed
 from pixelgait.sim.world.scene import (
     Box,
     HeightField,
     Layout,
     Mesh,
+    Motion,
     Pose,
     Scene,
     Shape,
-    Swing,
     corners,
     interpolate,
 )
 
 LEAST_HEIGHT_M = 0.02  # assumption: nothing lower above the ground is an obstacle
 STANCE_M = (0.2, 0.1)  # assumption: half the area between any robot's feet
+# Assumption: below what hangs lower than this, a robot does not walk: it might be a table.
+HEADROOM_M = 0.8
 LOW_M = 0.25  # assumption: lower than any robot
+TRUNK_M = 0.12  # assumption: of the trunk above the base's middle while it sways
+CAMERA_M = 0.05  # assumption: of a camera above its lens
 
 
 def are_obstacles(scene: Scene, layout: Layout) -> list[bool]:
@@ -40,18 +45,23 @@ def are_obstacles(scene: Scene, layout: Layout) -> list[bool]:
     return [rise.get(i, False) for i in range(len(placed))]
 
 
+def needed_height_m(spec: RobotSpec, mount: CameraMount) -> float:
+    """Height above the ground that a robot with a camera on this mount needs to pass under."""
+    return spec.stand_height_m + max(TRUNK_M, mount.position_m[2] + CAMERA_M)
+
+
 @dataclass(frozen=True, slots=True)
 class MovingObstacle:
-    """A swinging obstacle."""
+    """A box that moves, with its pose in the layout."""
 
     box: Box
-    middle: Pose
-    swing: Swing
+    own: Pose
+    motion: Motion
 
     @property
     def fastest_m_per_s(self) -> float:
-        """Its horizontal speed in the middle."""
-        return 2.0 * math.pi * math.hypot(*self.swing.reach_m[:2]) / self.swing.period_s
+        """Bound on its horizontal speed."""
+        return fastest_m_per_s(self.motion, self.own, math.hypot(*self.box.half_m[:2]))
 
 
 def obstacle_boxes(scene: Scene, layout: Layout, height_m: float) -> list[tuple[Box, Pose]]:
@@ -59,11 +69,11 @@ def obstacle_boxes(scene: Scene, layout: Layout, height_m: float) -> list[tuple[
 
     Without boxes above the robot or below its ground; with the collision boxes of meshes.
     """
-    moving = {len(scene.fixed) + swing.shape for swing in layout.swings}
-    placed = zip(_placed(scene, layout), are_obstacles(scene, layout), strict=True)
+    moving = {len(scene.fixed) + motion.shape for motion in layout.motions}
+    shapes = zip(_placed(scene, layout), are_obstacles(scene, layout), strict=True)
     boxes = [
         (shape, pose)
-        for i, ((shape, pose), is_obstacle) in enumerate(placed)
+        for i, ((shape, pose), is_obstacle) in enumerate(shapes)
         if is_obstacle and isinstance(shape, Box) and pose is not None and i not in moving
     ]
     meshes = [shape for shape in scene.fixed if isinstance(shape, Mesh)]
@@ -72,13 +82,17 @@ def obstacle_boxes(scene: Scene, layout: Layout, height_m: float) -> list[tuple[
 
 
 def moving_obstacles(scene: Scene, layout: Layout, height_m: float) -> list[MovingObstacle]:
-    """Swinging boxes that a robot of this height can run into, judged by their middle pose."""
-    swings = [each for each in layout.swings if isinstance(scene.movable[each.shape], Box)]
-    shapes = [(scene.movable[each.shape], layout.movable[each.shape]) for each in swings]
-    boxes = [(box, middle) for box, middle in shapes if isinstance(box, Box)]
+    """Moving boxes that a robot of this height can run into, judged by their poses at the reset."""
+    movable, poses = layout.shapes(scene), placed(layout)
+    motions = [each for each in layout.motions if isinstance(movable[each.shape], Box)]
+    shapes = [(movable[each.shape], poses[each.shape]) for each in motions]
+    boxes = [(box, pose) for box, pose in shapes if isinstance(box, Box)]
     are_met = _rise(scene, boxes) & _at_height(scene, boxes, layout, height_m)
-    found = zip(boxes, swings, strict=True)
-    return [MovingObstacle(*box, swing) for box, swing in compress(found, are_met)]
+    found = zip(boxes, motions, strict=True)
+    return [
+        MovingObstacle(box, layout.movable[motion.shape], motion)
+        for (box, _), motion in compress(found, are_met)
+    ]
 
 
 def is_above_ground(scene: Scene, point: tuple[float, float, float]) -> bool:
@@ -140,9 +154,9 @@ def _covers(outline: NDArray[np.float32], x: float, y: float) -> bool:
 
 
 def _placed(scene: Scene, layout: Layout) -> list[tuple[Shape, Pose | None]]:
-    """All shapes, fixed ones first, with their poses, None for those without one."""
+    """All shapes, fixed ones first, with their poses at the reset, None for those without one."""
     fixed = [(shape, getattr(shape, "pose", None)) for shape in scene.fixed]
-    return [*fixed, *zip(scene.movable, layout.movable, strict=True)]
+    return [*fixed, *zip(layout.shapes(scene), placed(layout), strict=True)]
 
 
 def _at_height(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 
 import cv2
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.spec import Array
 from pixelgait.sim.world.obstacles import obstacle_boxes
-from pixelgait.sim.world.scene import Layout, Scene, corners
+from pixelgait.sim.world.scene import Layout, Pose, Scene, corners
 from pixelgait.sim.world.traversability import (
     CELL_M,
     CELL_PIXELS,
@@ -20,7 +21,8 @@ from pixelgait.sim.world.traversability import (
     TraversabilityMap,
 )
 
-REACH_M = 16.0  # from the start: extent of a map on endless ground
+REACH_M = 16.0  # from the start: extent of a map on endless ground, and at least
+FURTHEST_M = 64.0  # of ground whose edges are known: no house is larger
 STEP_M = 0.07  # highest step between two cells: more than those of the shipped scenes' stairs
 
 
@@ -31,8 +33,9 @@ def walk_map(scene: Scene, layout: Layout, height_m: float) -> TraversabilityMap
         UserError: if there is no room to turn.
     """
     # Walls of houses are aligned with whole cells: another grid would make doors narrower.
-    corner = np.floor(np.array((layout.start.x, layout.start.y)) / CELL_M) * CELL_M - REACH_M
-    ground = _ground_cells(scene, layout, corner)
+    reach = reach_m(scene, layout.start)
+    corner = np.floor(np.array((layout.start.x, layout.start.y)) / CELL_M) * CELL_M - reach
+    ground = _ground_cells(scene, layout, corner, reach)
     rows, columns = np.nonzero(ground)
     low_x, low_y = (corner + CELL_M * np.array((columns.min(), rows.min()))).tolist()
     inside = ground[rows.min() : rows.max() + 1, columns.min() : columns.max() + 1]
@@ -52,14 +55,24 @@ def walk_map(scene: Scene, layout: Layout, height_m: float) -> TraversabilityMap
         raise UserError(f"scene {scene.name}: {error}") from None
 
 
-def _ground_cells(scene: Scene, layout: Layout, corner: Array) -> NDArray[np.uint8]:
+def reach_m(scene: Scene, start: Pose) -> float:
+    """How far a map reaches from a start along x and y: over all ground on the way to a goal."""
+    ground = scene.ground()
+    if ground is None or not scene.has_goal_position:
+        return REACH_M
+    edges = ground.rectangles[:, :4] - (start.x, start.x, start.y, start.y)
+    furthest = float(np.abs(edges).max(initial=0.0))
+    return max(REACH_M, math.ceil(furthest)) if furthest < FURTHEST_M else REACH_M
+
+
+def _ground_cells(scene: Scene, layout: Layout, corner: Array, reach_m: float) -> NDArray[np.uint8]:
     """1 for every cell (n, n) that can be reached over ground from the start, in the middle.
 
     `corner` (2,) is the least x, y [m].
     """
     from pixelgait.sim.world.map_kernels import ground_within_reach
 
-    ground, middle = scene.ground(), round(REACH_M / CELL_M)
+    ground, middle = scene.ground(), round(reach_m / CELL_M)
     if ground is None:
         return _asked_cells(scene, layout, corner, middle)
     x, y = corner.tolist()

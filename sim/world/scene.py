@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from numbers import Real
 from pathlib import Path
 
@@ -58,6 +58,7 @@ class Box:
     friction: float = FRICTION
     texture: Texture | None = None  # instead of the colour
     visible: bool = True
+    push_n: float | None = None  # greatest force of its motion [N]; None: nothing stops it
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +71,11 @@ class Plane:
 ORIGIN = Pose(0.0, 0.0, 0.0)
 STORE = Pose(0.0, 0.0, -10.0)  # out of sight and reach: of movable shapes not in use
 AWAY = Pose(0.0, 0.0, -100.0)  # beyond the cameras' range: of whole grounds not in use
+
+
+def is_in_use(pose: Pose) -> bool:
+    """Whether a layout places a movable shape with this pose in the scene."""
+    return pose not in (STORE, AWAY)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -106,19 +112,34 @@ class Mesh:
 Shape = Box | Plane | HeightField | Mesh
 
 
+def push_limit_n(shape: Shape) -> float | None:
+    """Greatest force [N] of a shape's motion; None: nothing stops it."""
+    return shape.push_n if isinstance(shape, Box) else None
+
+
 @dataclass(frozen=True, slots=True)
-class Swing:
-    """A movable shape that oscillates about its pose, by `reach_m` along x, y and z."""
+class Waypoint:
+    """Where a path is at a time after the reset."""
+
+    time_s: float
+    x: float
+    y: float
+    yaw: float = 0.0  # [rad], not wrapped
+    swung_s: float = 0.0  # time for which what moves along the path has swung until then
+
+
+@dataclass(frozen=True, slots=True)
+class Motion:
+    """Motion of a movable shape: to and fro about its pose, and along a path.
+
+    The pose in the layout and `reach_m` are in the frame of the path, without one in the world's.
+    Between two waypoints a path is linear; before the first and after the last it stands.
+    """
 
     shape: int  # index into the movable shapes
-    reach_m: tuple[float, float, float]
-    period_s: float
-
-    def pose(self, middle: Pose, time_s: float) -> Pose:
-        """Pose at a time after the reset [s]."""
-        share = math.sin(2.0 * math.pi * time_s / self.period_s)
-        x, y, z = (share * reach for reach in self.reach_m)
-        return Pose(middle.x + x, middle.y + y, middle.z + z, middle.yaw)
+    reach_m: tuple[float, float, float] = (0.0, 0.0, 0.0)  # along x, y and z, either way
+    period_s: float = 1.0  # to and fro
+    path: Sequence[Waypoint] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,8 +148,18 @@ class Layout:
 
     start: Pose  # the ground below the robot
     movable: Sequence[Pose] = ()  # of the scene's movable shapes
-    swings: Sequence[Swing] = ()
+    motions: Sequence[Motion] = ()
     appearance: AppearanceSeed | None = None  # None: the shapes' own colours
+    # Boxes in place of movable shapes, by their index, in this episode: other sizes and colours.
+    # Their poses are those of `movable`.
+    boxes: Mapping[int, Box] = field(default_factory=dict)
+
+    def shapes(self, scene: Scene) -> list[Box | HeightField]:
+        """The scene's movable shapes as they are in this episode, whatever their own poses."""
+        shapes = list(scene.movable)
+        for i, box in self.boxes.items():
+            shapes[i] = box
+        return shapes
 
 
 def interpolate(grid: Array, row: float, column: float) -> float:
@@ -150,7 +181,9 @@ class Scene(ABC):
     goal_m: float = math.inf  # progress of a success
     fixed: Sequence[Shape] = ()  # the same in every episode
     movable: Sequence[Box | HeightField] = ()  # placed by layouts, whatever their own poses
+    draws_boxes: bool = False  # whether layouts have `boxes`
     has_goal_position: bool = False  # whether every layout sets it
+    draws_reachable_goals: bool = False  # so that no map has to be searched for a path
     goal_position: Array | None = None  # (2,) x, y [m]
     _ground: Ground = LEVEL  # in the last layout
 
@@ -234,7 +267,9 @@ class WithAppearance(SceneWrapper):
         self.scene, self.appearance, self.moving = scene, appearance, moving
         self.name, self.goal_m = scene.name, scene.goal_m
         self.fixed, self.movable = scene.fixed, scene.movable
+        self.draws_boxes = scene.draws_boxes
         self.has_goal_position = scene.has_goal_position
+        self.draws_reachable_goals = scene.draws_reachable_goals
 
     def layout(self, rng: np.random.Generator) -> Layout:
         """The scene's own layout; the appearance is drawn after it."""

@@ -50,6 +50,7 @@ class TraversabilityMap:
         height_m, width_m = PIXEL_M * traversable.shape[0], PIXEL_M * traversable.shape[1]
         self.corner_m = corner_m or (-width_m / 2.0, -height_m / 2.0)
         self.size_m = (width_m, height_m)
+        self.solid = _solid(traversable)
         enough, turnable, roomy = _clear(traversable, clearance_m, TURNING_M, ROOMY_M)
         _, labels, statistics, _ = cv2.connectedComponentsWithStats(enough, connectivity=4)
         areas = statistics[1:, cv2.CC_STAT_AREA]  # without the background
@@ -110,7 +111,7 @@ class TraversabilityMap:
     def _distances(self, goals: NDArray[np.int64], costs: NDArray[np.int64]) -> Array:
         from pixelgait.sim.world.map_kernels import waves
 
-        steps = waves(self.free, goals, costs, STRAIGHT, DIAGONAL)[self.free]
+        steps = waves(self.free, goals, costs, STRAIGHT, DIAGONAL, -1)[self.free]
         return np.asarray(steps[self._nearest] * (CELL_M / STRAIGHT) + self._away_m)
 
     def geodesic_distance(self, distances: Array, x: float, y: float) -> float:
@@ -136,6 +137,13 @@ class TraversabilityMap:
 
         corner = np.array(self.corner_m)
         return ahead(self.free, self.counts, costs, corner, CELL_M, x, y, near, far, SAMPLES)
+
+
+def _solid(traversable: NDArray[np.uint8]) -> NDArray[np.bool_]:
+    """Cells (rows, columns) of which not all is white."""
+    rows, columns = (size // CELL_PIXELS for size in traversable.shape)
+    cells = traversable[: rows * CELL_PIXELS, : columns * CELL_PIXELS]
+    return np.asarray(cv2.resize(cells, (columns, rows), interpolation=cv2.INTER_AREA) < 255)
 
 
 def _clear(traversable: NDArray[np.uint8], *radii_m: float) -> NDArray[np.uint8]:

@@ -22,6 +22,7 @@ from pixelgait.robot.recording.replay import format_figures, replay
 from pixelgait.robot.runtime.control_loop import ControlLoop, LoopOptions
 from pixelgait.robot.runtime.latency import LatencyProfiler, format_table
 from pixelgait.robot.runtime.state_machine import Operator
+from tests.aarch64 import emulation  # noqa: F401  time to close the recording
 
 RECORDINGS = Path(__file__).resolve().parents[1] / "recordings"
 

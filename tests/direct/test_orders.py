@@ -59,6 +59,27 @@ def test_an_order_is_a_line_and_so_is_its_answer() -> None:
         send("arm", port)
 
 
+def test_a_goal_is_an_order_of_a_policy_that_takes_one() -> None:
+    operator, port, server = served()
+    try:
+        with pytest.raises(UserError, match="no such order, choose from arm, disarm, "):
+            send("goal 1 0", port)
+    finally:
+        server.close()
+    server = OrderServer(operator, port, to_goals=True)
+    try:
+        assert send("goal 1.5 -2", port) == "on the way as soon as it walks"
+        assert operator.commands.goal_position == (1.5, -2.0)
+        for wrong in ("goal", "goal 1", "goal 1 2 3", "goal nan 0", "goal 1e9 0", "goal a b"):
+            with pytest.raises(UserError, match=r"expected goal X Y \[m\], not goal"):
+                send(wrong, port)
+        assert send("cancel_goal", port) == "stands"
+        with pytest.raises(UserError, match=r"reset_emergency_stop, goal X Y"):
+            send("fly", port)
+    finally:
+        server.close()
+
+
 def test_a_web_page_cannot_order() -> None:
     """It can make a browser send lines, but only below those of HTTP."""
     operator, port, server = served()
@@ -77,8 +98,6 @@ def test_a_web_page_cannot_order() -> None:
     ("options", "says"),
     [
         ({"link": "ros"}, "without ROS 2 only a Go2 is reached, --link go2:INTERFACE or go2-sport"),
-        ({"goal": (1.0, 0.0)}, "--goal needs ROS 2"),
-        ({"map": True}, "--map needs ROS 2"),
         ({"pilot": "cmd_vel"}, "--pilot needs ROS 2"),
         ({"autostart": False}, "--no-autostart needs ROS 2"),
     ],
@@ -93,7 +112,7 @@ def test_options_that_need_ros_are_refused(options: dict[str, object], says: str
     ("options", "says"),
     [
         ({"timeouts": ("lowstate=0.1/0.2/0.3",)}, "--timeouts is for a run without ROS 2"),
-        ({"orders": 7421}, "--orders is for a run without ROS 2"),
+        ({"orders": 7420}, "--orders is for a run without ROS 2"),
     ],
 )
 def test_options_of_runs_without_ros_are_refused_with_it(
@@ -130,19 +149,29 @@ def test_the_motors_are_given_back_before_the_camera_is_closed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "camera", "says"),
+    ("camera", "piloted", "says"),
     [
-        ("rover-go2", "none", "--camera none: this policy needs one"),
-        ("rover-go2", "webcam", "--camera webcam: expected ros, none, realsense or simulated"),
-        ("walk-go2", "realsense", "--camera realsense: its sticks steer it: --camera none"),
-        ("navigator-go2", "simulated", "a policy with a goal needs odometry"),
+        ("none", False, "--camera none: this policy needs one"),
+        ("webcam", False, "--camera webcam: expected ros, none, realsense or simulated"),
+        ("realsense", True, "--camera realsense: its sticks steer it: --camera none"),
     ],
 )
-def test_a_camera_goes_with_the_bundle(name: str, camera: str, says: str) -> None:
-    bundle = load_bundle(name)
-    piloted = name == "walk-go2"
+def test_a_camera_goes_with_the_policy(camera: str, piloted: bool, says: str) -> None:
     with pytest.raises(UserError, match=says):
-        _camera(camera, bundle, piloted)
+        _camera(camera, piloted)
+
+
+@pytest.mark.parametrize(
+    ("name", "address", "says"),
+    [
+        ("rover-go2", Go2("lo", 1), "--goal: this policy takes no goal"),
+        ("navigator-go2", Go2Sport("lo", 1), "without ROS 2, a robot walks to no goal"),
+    ],
+)
+def test_a_goal_goes_with_policy_and_link(name: str, address: Go2, says: str) -> None:
+    options = DirectOptions(name, address, "simulated", goal=(1.0, 0.0))
+    with pytest.raises(UserError, match=says):
+        DirectRun(options, load_bundle(name), threading.Event())
 
 
 def test_time_outs_replace_those_of_the_contract() -> None:

@@ -18,12 +18,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pixelgait.robot.control.controller import latent_for
 from pixelgait.robot.direct import realsense
 from pixelgait.robot.direct.camera_process import frame, stream
-from pixelgait.robot.direct.realsense import MODULES, PROCESS, RealSenseFrames, Sent
+from pixelgait.robot.direct.realsense import MODULES, PROCESS, FrameMap, RealSenseFrames, Sent
+from pixelgait.robot.interface import Reading
 from pixelgait.robot.ros.common.topic_names import COLOUR, DEPTH
 from pixelgait.robot.runtime.camera import Camera
-from pixelgait.robot.spec import GO2
+from pixelgait.robot.spec import GO2, TrainedMounts
 from pixelgait.sim.ros import simulated_realsense
 from pixelgait.sim.ros.camera_memory import CameraWriter, path_of
 from tests.conftest import child_environment
@@ -36,9 +38,10 @@ class Robot:
     """Writes an image every 10 ms, until it is lost."""
 
     def __init__(self, domain: str) -> None:
-        self.metres = np.tile(np.linspace(3.0, 0.4, HEIGHT, dtype=np.float32)[:, None], WIDTH)
+        rows = np.linspace(3.0, 1.5, 3 * HEIGHT, dtype=np.float32)
+        self.metres = np.tile(rows[:, None], 3 * WIDTH)  # larger than colour
         self.pixels = np.random.default_rng(0).integers(1, 255, (HEIGHT, WIDTH, 3), np.uint8)
-        self._memory = CameraWriter(domain, HEIGHT, WIDTH, GO2.camera)
+        self._memory = CameraWriter(domain, (3 * HEIGHT, 3 * WIDTH), (HEIGHT, WIDTH), GO2.camera)
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._write)
         self._thread.start()
@@ -76,7 +79,8 @@ def open_camera(domain: str) -> Iterator[Callable[[str], tuple[RealSenseFrames, 
     def open_it(kind: str) -> tuple[RealSenseFrames, Camera]:
         frames = RealSenseFrames(MODULES["simulated"], domain, SHAPES[kind], time.time)
         opened.append(frames)
-        return frames, Camera(frames, SHAPES[kind], GO2)
+        mounts = TrainedMounts.one(GO2.camera)
+        return frames, Camera(frames, SHAPES[kind], mounts, GO2.stand_height_m)
 
     yield open_it
     for each in opened:
@@ -98,7 +102,7 @@ def test_images_are_those_of_the_robot(robot: Robot, open_camera: Any, kind: str
     image = camera.image()
     assert abs(time.time() - image.time_s) < 5.0
     if kind == DEPTH:
-        np.testing.assert_allclose(image.pixels, robot.metres, atol=0.0006)
+        np.testing.assert_allclose(image.pixels, robot.metres[1::3, 1::3], atol=0.0006)
     elif kind == COLOUR:
         np.testing.assert_array_equal(image.pixels, robot.pixels)
     else:
@@ -106,6 +110,23 @@ def test_images_are_those_of_the_robot(robot: Robot, open_camera: Any, kind: str
     assert frames.misfit(GO2.camera) is None
     narrow = replace(GO2.camera, vertical_fov_rad=0.5 * GO2.camera.vertical_fov_rad)
     assert "the policy would see" in frames.misfit(narrow)
+
+
+def test_a_wall_in_its_depth_stops_the_robot_by_a_map(robot: Robot, open_camera: Any) -> None:
+    robot.metres[:] = 0.4
+    frames, camera = open_camera(DEPTH)
+    around = FrameMap(frames, GO2, WIDTH / HEIGHT)
+    level = np.array((0.0, 0.0, 0.0, 1.0))
+
+    def free_m() -> float:
+        values = GO2.default_pose_rad, np.zeros(12), level, np.zeros(3)
+        reading = Reading(time.time(), *values, camera.image, odometry=np.zeros(3))
+        return around.look_ahead(reading, None, latent_for(0.4, 0.0))
+
+    assert free_m() == 0.0
+    assert around.blind == "no map: no depth image so far, the robot stands"
+    take(camera, lambda: 0.0 < free_m() < 0.4)
+    assert around.blind is None
 
 
 def test_a_camera_that_is_not_there_says_why_and_comes(

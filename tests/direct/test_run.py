@@ -14,7 +14,7 @@ from pixelgait.robot.errors import UserError
 from tests.direct.support import DirectProcess
 from tests.faults.go2 import BENT
 from tests.ros.go2 import Listener, tell
-from tests.ros.support import Processes
+from tests.ros.support import Processes, output_of
 
 
 def domain_of(link: str) -> str:
@@ -62,8 +62,28 @@ def test_it_walks_past_obstacles_without_ros(
     assert report["stages"]["low_level"]["count"] > 0
     replayed = processes.start("pixelgait-replay", recording)
     assert replayed.wait(60) == 0
-    assert replayed.stdout is not None
-    assert "bit for bit" in replayed.stdout.read()
+    assert "bit for bit" in output_of(replayed)
+
+
+@pytest.mark.slow
+def test_it_walks_to_a_place_by_its_legs(processes: Processes, link: str, tmp_path: Path) -> None:
+    robot = ("--robot", "go2", "--scene", "flat", "--no-odom", "--out", tmp_path / "sim")
+    sim, port = processes.start("pixelgait-sim", "--link", link, *robot), port_of(link)
+    assert sim.stdout is not None
+    assert any(
+        "stands in 'flat'" in line for line in sim.stdout
+    )  # it is slow to start beside a load
+    seen = ("--camera", f"simulated:{domain_of(link)}", "--auto-arm", "--map")
+    run = DirectProcess(processes, port, "navigator-go2", "--link", link, *seen)
+    run.wait_for("walking: ordered")
+    assert send("goal 1.2 0.6", port) == "on the way as soon as it walks"
+    run.wait_for("walking: arrived at the goal")
+    run.process.send_signal(signal.SIGINT)
+    assert run.ends()[0] == 0
+    sim.send_signal(signal.SIGINT)
+    assert sim.wait(20) == 0
+    x, y = np.load(tmp_path / "sim" / "trajectory.npz")["path"][-1, 1:3]
+    assert np.hypot(x - 1.2, y - 0.6) < 0.5  # [m]: its arrival, and a little drift
 
 
 @pytest.mark.long

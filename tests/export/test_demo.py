@@ -36,7 +36,7 @@ from pixelgait.sim.scenes.courses.obstacle_course import ObstacleCourse
 from pixelgait.sim.scenes.houses.rooms import Rooms
 from pixelgait.sim.world.scene import Scene, WithAppearance
 from pixelgait.sim.world.seeds import Stream
-from tests.conftest import alive, child_environment, children
+from tests.conftest import alive, child_environment, children, wait_for
 from tests.helpers import no_image
 
 ROBOT_AND_CONTROLLER = """
@@ -57,9 +57,7 @@ def test_robot_and_controller_die_with_the_demo(tmp_path: Path) -> None:
         time.sleep(0.05)
     running.send_signal(signal.SIGKILL)
     running.wait()
-    while any(alive(pid) for pid in nodes):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    wait_for(lambda: not any(map(alive, nodes)))
 
 
 def is_node(pid: int) -> bool:

@@ -15,7 +15,7 @@ import pytest
 from pixelgait.export.encoder_profile.graph_timing import time_apart
 from pixelgait.robot.bundle import HIGH_LEVEL, SHIPPED
 from pixelgait.robot.errors import UserError
-from tests.conftest import alive, child_environment, children
+from tests.conftest import alive, child_environment, children, wait_for
 
 GRAPH = SHIPPED / "iap" / HIGH_LEVEL
 FRAMES = np.zeros((2, 32, 32, 3), np.uint8)
@@ -65,10 +65,7 @@ def test_the_timing_process_ends_with_its_parent(number: signal.Signals) -> None
     asks, timing = started([sys.executable, "-c", TIMING, str(GRAPH)])
     asks.send_signal(number)
     asks.wait()
-    deadline = time.monotonic() + 30.0
-    while alive(timing):
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    wait_for(lambda: not alive(timing))
 
 
 def test_a_killed_timing_process_gives_no_time() -> None:

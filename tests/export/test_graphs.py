@@ -9,9 +9,8 @@ import onnx
 import pytest
 import torch
 
-from pixelgait.export.onnx_graphs import OPSET, high_level_graph, without_copies
+from pixelgait.export.onnx_graphs import OPSET, without_copies
 from pixelgait.export.parity import check, compare
-from pixelgait.policies.high_level import HighLevelNetwork
 from pixelgait.robot.bundle import single_thread_session
 from pixelgait.robot.errors import UserError
 
@@ -35,14 +34,6 @@ def test_a_repeated_constant_is_stored_once(tmp_path: Path, once: tuple[int, ...
     (tmp_path / "sum.onnx").write_bytes(model.SerializeToString())
     (y,) = single_thread_session(tmp_path / "sum.onnx").run(None, {"x": np.array(2)})
     np.testing.assert_array_equal(y, spread + 2)
-
-
-def test_the_graph_of_sit_is_little_larger_than_its_weights() -> None:
-    """Indices expanded to all windows and heads were five times as large."""
-    torch.manual_seed(0)
-    network = HighLevelNetwork("sit")
-    weights = sum(each.numel() for each in network.parameters())
-    assert high_level_graph(network).ByteSize() < 3 * 4 * weights
 
 
 def test_nan_is_no_parity() -> None:

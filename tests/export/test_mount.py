@@ -16,7 +16,7 @@ from pixelgait.policies.runs.trained import trained_mount
 from pixelgait.policies.training.config import ImitateConfig
 from pixelgait.robot.bundle import load_bundle
 from pixelgait.robot.ros.monitoring.camera_checks import misplaced
-from pixelgait.robot.spec import A1, GO2
+from pixelgait.robot.spec import A1, GO2, TrainedMounts
 from tests.conftest import gentle_weights, write_run
 
 PLACE = (0.31, 0.02, 0.12)
@@ -36,9 +36,32 @@ def test_the_mount_of_a_training_is_that_of_the_bundle_and_of_what_runs_it(tmp_p
     body.close()
     pose = np.eye(4)
     pose[:3, 3] = A1.camera.position_m
-    assert misplaced(pose, mount) == (
+    assert misplaced(pose, load_bundle(tmp_path / "b").trained_mounts) == (
         "sits at (0.20, 0.00, 0.05) m, the policy was made for (0.31, 0.02, 0.12) m"
     )
+
+
+@pytest.mark.slow
+def test_a_bundle_knows_the_mounts_and_the_sampling_of_its_training(tmp_path: Path) -> None:
+    low = write_run(tmp_path / "low", "follow", gentle_weights())
+    encoder = "strided:channels=1"
+    weights = flat_weights(make_high_level(Architecture(encoder), seed=1))
+    ranges = {"eye_height_m": [0.25, 0.7], "eye_pitch_rad": [0.03, 0.43]}
+    trained = {"encoder": encoder, "randomisation": ranges, "sampling": "near"}
+    high = write_run(tmp_path / "high", "imitate", weights, **trained)
+    export(ExportConfig(tmp_path / "b", low, high_level=high))
+    mounts = load_bundle(tmp_path / "b").trained_mounts
+    assert mounts.up_m == pytest.approx((0.25 - A1.stand_height_m, 0.7 - A1.stand_height_m))
+    assert mounts.pitch_down_rad == (0.03, 0.43)
+    pose = np.eye(4)
+    pose[:3, 3] = (*A1.camera.position_m[:2], 0.4)
+    assert misplaced(pose, mounts) is None
+    assert "the policy was made for (0.20, 0.00, 0.05) m" in str(
+        misplaced(pose, TrainedMounts.one(A1.camera))
+    )
+    _, body, _ = player(EvalConfig(str(tmp_path / "b"), scene="flat"))
+    assert body.camera.sampling == "near"  # type: ignore[attr-defined]
+    body.close()
 
 
 def test_a_mount_counts_for_the_robot_that_it_was_trained_on(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from pixelgait.export import walker_exporter
+from pixelgait.export.command import trial_of_walker
 from pixelgait.export.options import ExportConfig, check
 from pixelgait.export.walker_card import summary
 from pixelgait.export.walkers import trial
@@ -33,6 +34,7 @@ from pixelgait.robot.bundle import (
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import read_json
 from pixelgait.robot.spec import GO2, Array, Legs, robot_numbers
+from tests.export import own_walker
 from tests.export.walker_files import (
     JOINT_BY_JOINT,
     POSE,
@@ -43,13 +45,8 @@ from tests.export.walker_files import (
     mjlab_metadata,
     rl_sar_yaml,
     save_linear,
-    trotting_walker,
 )
 from tests.helpers import documented_keys
-
-LEG_BY_LEG = [
-    f"{leg}_{j}_joint" for leg in ("FL", "FR", "RL", "RR") for j in ("hip", "thigh", "calf")
-]
 
 
 def sensed(seed: int) -> dict[str, Array]:
@@ -61,6 +58,8 @@ def sensed(seed: int) -> dict[str, Array]:
         "gravity": 3,
         "joint_angles": 12,
         "joint_velocities": 12,
+        "linear_velocity": 3,
+        "height_scan": 187,
     }
     return {name: rng.uniform(-1.0, 1.0, n).astype(np.float32) for name, n in sizes.items()}
 
@@ -169,6 +168,41 @@ def test_an_isaac_lab_history_goes_from_the_oldest_and_begins_with_the_first(
         )
 
 
+def test_velocity_and_ground_are_fed_as_isaac_lab_observes_them(tmp_path: Path) -> None:
+    term: dict[str, Any] = {"clip": [-1.0, 1.0], "scale": [2.0] * 187}
+    velocity = {"base_lin_vel": {"clip": None, "scale": [2.0, 2.0, 2.0]}}
+    for params, offset in (({}, 0.5), ({"offset": 0.3}, 0.3)):
+        terms = {**velocity, "height_scan": {**term, "params": params}}
+        walker, network = read_walker(
+            save_linear(tmp_path / "p.onnx", np.ones((12, 190))),
+            [deploy_yaml(tmp_path, terms)],
+            GO2,
+            Told(),
+        )
+        graph, reference = Graph(walker, network), Reference(walker, GO2, runner(network))
+        assert set(graph.inputs) == {"linear_velocity", "height_scan", "state"}
+        for step in range(4):
+            given = {**sensed(step), "height_scan": np.float32(2.0) * sensed(step)["height_scan"]}
+            targets = graph.step(given)
+            np.testing.assert_allclose(targets, reference.step(given), atol=1e-4)
+            if step % walker.period_steps == 0:
+                ground = np.clip(given["height_scan"] - offset, -1.0, 1.0)
+                action = 2.0 * (given["linear_velocity"].sum() + ground.sum())
+                np.testing.assert_allclose(
+                    targets[places(walker, GO2)], walker.action_offset + 0.25 * action, atol=1e-4
+                )
+
+
+def test_a_policy_of_legged_gym_may_observe_the_velocity_first(tmp_path: Path) -> None:
+    policy = save_linear(tmp_path / "policy.onnx", np.zeros((12, 48)))
+    walker, _ = read_walker(policy, [legged_gym_yaml(tmp_path, num_obs=48)], GO2, Told())
+    assert walker.terms[0].name == "base_lin_vel"
+    assert walker.terms[0].scale.tolist() == [2.0] * 3
+    assert "obs_scales.lin_vel: 2 (legged_gym's default)" in walker.notes
+    with pytest.raises(UserError, match="235 observations end with measured heights"):
+        read_walker(policy, [legged_gym_yaml(tmp_path, num_obs=235)], GO2, Told())
+
+
 @pytest.mark.parametrize("priority", ["time", "term"])
 def test_an_rl_sar_history_lists_ages_and_begins_with_zeros(tmp_path: Path, priority: str) -> None:
     config = rl_sar_yaml(
@@ -223,7 +257,9 @@ def test_the_last_action_is_the_networks_own_before_scale_and_offset(tmp_path: P
         targets = graph.step(sensed(step))
         graph.step(sensed(99))
         last = (
-            in_order(sensed(step)["joint_angles"], LEG_BY_LEG) - walker.default_pose_rad + last / 2
+            in_order(sensed(step)["joint_angles"], own_walker.LEG_BY_LEG)
+            - walker.default_pose_rad
+            + last / 2
         )
         expected = walker.default_pose_rad + walker.action_scale * last
         np.testing.assert_allclose(targets[order], expected, atol=1e-5)
@@ -268,7 +304,7 @@ def test_the_policys_file_of_rl_sar_has_the_last_word_in_any_order(
     policy = save_linear(tmp_path / "policy.onnx", np.ones((12, 45)))
     files = rl_sar_yaml(tmp_path)
     walker, _ = read_walker(policy, files[::-1] if last_first else files, GO2, Told())
-    assert walker.joint_names == tuple(LEG_BY_LEG)
+    assert walker.joint_names == tuple(own_walker.LEG_BY_LEG)
     assert walker.default_pose_rad.tolist() == [0.0, 0.8, -1.5] * 4
 
 
@@ -299,6 +335,27 @@ def test_the_graph_equals_a_reference_that_is_written_from_the_description(
         worst = max(worst, float(np.abs(graph.step(given) - reference.step(given)).max()))
     assert worst < 1e-4
     assert walker.rate_hz == pytest.approx(50.0)
+
+
+@pytest.mark.parametrize("program", own_walker.FORMATS)
+def test_a_walker_walks_alike_in_every_format(tmp_path: Path, program: str) -> None:
+    """Its joints have another order there, its observations other scales."""
+    first, own = (
+        ExportConfig(tmp_path, **own_walker.files(tmp_path, each))
+        for each in ("isaac_lab", program)
+    )
+    walkers = [read_walker(each.walker, each.config, GO2, each.told()) for each in (first, own)]
+    graphs = [Graph(*each) for each in walkers]
+    for step in range(20):
+        wanted, found = (graph.step(sensed(step)) for graph in graphs)
+        np.testing.assert_allclose(found, wanted, atol=1e-3)
+    assert np.ptp(wanted) > 0.5
+    for walker, _ in walkers:
+        back = np.argsort(places(walker, GO2))
+        assert walker.default_pose_rad[back].tolist() == [0.0, 0.8, -1.5] * 4
+        assert set(walker.kp_nm_per_rad) == {own_walker.KP}
+        assert walker.rate_hz == pytest.approx(50.0)
+        assert np.ravel(walker.command).tolist() == list(own_walker.SPEEDS)
 
 
 def test_a_network_of_an_old_opset_is_converted_and_one_of_a_new_one_refused(
@@ -356,7 +413,7 @@ def test_what_the_files_do_not_say_is_said_with_its_source(tmp_path: Path) -> No
     assert not walker.notes
     assert walker.terms[0].scale.tolist() == [0.2] * 3
     gym, _ = read_walker(policy, [legged_gym_yaml(tmp_path)], GO2, Told())
-    assert gym.joint_names == tuple(LEG_BY_LEG)
+    assert gym.joint_names == tuple(own_walker.LEG_BY_LEG)
     assert gym.notes[0].startswith("order of the joints: leg-by-leg")
     sdk, _ = read_walker(policy, [legged_gym_yaml(tmp_path)], GO2, Told(joint_order="sdk"))
     assert sdk.joint_names == SDK
@@ -371,9 +428,26 @@ def test_what_the_files_do_not_say_is_said_with_its_source(tmp_path: Path) -> No
     untimed = legged_gym_yaml(tmp_path, simulation_dt=None, cmd_scale=None)
     gym, _ = read_walker(policy, [untimed], GO2, Told(100.0, "sdk", USUAL_COMMAND))
     assert gym.rate_hz == 100.0
-    assert gym.notes == ("cmd_scale: 1 (unscaled)",)
+    assert gym.notes == (
+        "clip of observations: 100 (legged_gym's default)",
+        "cmd_scale: 1 (unscaled)",
+    )
     with pytest.raises(UserError, match="key 'simulation_dt' is missing"):
         read_walker(policy, [untimed], GO2, Told())
+
+
+@pytest.mark.parametrize("rate_hz", [25.0, 50.0, 100.0])
+def test_actions_are_held_for_the_walkers_period(tmp_path: Path, rate_hz: float) -> None:
+    rng = np.random.default_rng(0)
+    policy = save_linear(tmp_path / "policy.onnx", 0.1 * rng.standard_normal((12, 45)))
+    config = deploy_yaml(tmp_path, step_dt=1.0 / rate_hz)
+    walker, network = read_walker(policy, [config], GO2, Told())
+    graph, reference = Graph(walker, network), Reference(walker, GO2, runner(network))
+    targets = [graph.step(sensed(step)) for step in range(24)]
+    expected = [reference.step(sensed(step)) for step in range(24)]
+    np.testing.assert_allclose(targets, expected, atol=1e-5)
+    changes = [i for i in range(1, 24) if not np.array_equal(targets[i - 1], targets[i])]
+    assert changes == list(range(int(100.0 / rate_hz), 24, int(100.0 / rate_hz)))
 
 
 def test_what_rl_sars_files_do_not_say_is_said(tmp_path: Path) -> None:
@@ -404,21 +478,18 @@ def test_a_scale_is_of_an_observation_of_the_policy(tmp_path: Path) -> None:
     ("change", "message"),
     [
         (
-            {"observations": ["lin_vel", "ang_vel"]},
-            "'lin_vel' cannot be served: no sensor measures",
+            {"observations": ["foot_contacts"]},
+            "'foot_contacts' cannot be served: feet have no contact",
         ),
-        (
-            {"observations": ["height_scan"]},
-            "'height_scan' cannot be served: there is no height map",
-        ),
-        ({"observations": ["smell"]}, "'smell' is unknown, expected some of base_ang_vel, "),
+        ({"observations": ["height_scan"]}, "'height_scan' is read from a deploy.yaml alone"),
+        ({"observations": ["smell"]}, "'smell' is unknown, expected some of base_lin_vel, "),
         (
             {"observations": ["ang_vel"]},
             r"takes 45 values, its description has 3 \(base_ang_vel 3 x 1",
         ),
-        ({"decimation": 1}, "rate 200 Hz: its period is no multiple of the control step, 10 ms"),
-        ({"decimation": 3}, "rate 66.6667 Hz: its period is no multiple"),
-        ({"decimation": 20}, "rate 10 Hz, expected 25 to 200"),
+        ({"decimation": 1}, "rate 200 Hz, expected 25 to 100, the rate of the control loop"),
+        ({"decimation": 3}, "rate 66.6667 Hz: its period is no multiple of the control step, 10"),
+        ({"decimation": 20}, "rate 10 Hz, expected 25 to 100"),
         (
             {"joint_mapping": [0] * 12},
             r"joint_mapping is \[0, 0, .*, expected each of 0 to 11 once",
@@ -456,6 +527,7 @@ def test_a_deploy_yaml_that_needs_more_than_joints_is_refused(tmp_path: Path) ->
     [
         ({}, "give a low level, --low-level, or a third-party walking policy, --walker"),
         ({"low_level": Path("walk"), "rate": 50.0}, "--rate has no effect with --low-level"),
+        ({"low_level": Path("walk"), "robot": "go2"}, "--robot has no effect with --low-level"),
         ({"low_level": Path("walk"), "pace": 2.0}, "--pace has no effect with --low-level"),
         ({"walker": Path("gone.onnx")}, "gone.onnx: no such file"),
         ({"walker": Path()}, "is a folder, expected the policy's file: .onnx or .pt"),
@@ -480,7 +552,9 @@ def test_a_scale_names_an_observation_and_a_number(tmp_path: Path, scale: str) -
 def test_the_card_says_what_a_walker_cannot_do() -> None:
     stands = Answer("pybullet", "stand", (0, 0, 0), (0.0, 0.0, 0.2), None, 16.0, 9.0, 9.0, 0.09)
     aside = replace(stands, command="left", asked=(0, 0.3, 0), reached=(0.0, 0.1, 0.0), limited=0.7)
-    found = Trial([stands, aside], [Climb("kerb of 8 cm", 1, 3)], {"pybullet": 3}, 0.2, False)
+    found = Trial(
+        [stands, aside], [Climb("mujoco", "kerb of 8 cm", 1, 3)], {"pybullet": 3}, 0.2, False
+    )
     assert summary(found) == [
         "* Falls: none.",
         "* Obeyed by less than 50 %: left in pybullet.",
@@ -543,17 +617,15 @@ def test_a_walker_of_a_robot_file_walks_straight_ahead_and_its_figures_are_writt
         return Trial([stands], sensed=[[still]])
 
     monkeypatch.setattr(walker_exporter, "hold_trial", held)
-    policy, config = trotting_walker(tmp_path)
+    files = own_walker.files(tmp_path, "isaac_lab")
     file, out, figures = (tmp_path / name for name in ("mine.yaml", "out", "parity.json"))
     file.write_text(yaml.safe_dump(robot_numbers(replace(GO2, name="mine"))))
-    walker_exporter.export_walker(
-        ExportConfig(out, walker=policy, config=(config,), robot=str(file), json=figures)
-    )
+    walker_exporter.export_walker(ExportConfig(out, robot=str(file), json=figures, **files))
     contract, found = read_json(out / CONTRACT), read_json(figures)
     assert contract["robot"] == "mine"
     assert contract["files"][HIGH_LEVEL] == load_bundle("walk").contract["files"][HIGH_LEVEL]
     assert found["sha256"] == contract["sha256"]
-    assert found["settings"]["config"] == [str(config)]
+    assert found["settings"]["config"] == [str(each) for each in files["config"]]
     assert found.keys() == documented_keys("Parity of a walker")
     assert found["settings"].keys() == documented_keys("Parity of a walker", "settings")
     assert found["max_abs_difference_rad"] < 1e-4
@@ -575,3 +647,19 @@ def test_a_recurrent_network_and_another_file_are_refused(tmp_path: Path) -> Non
     onnx.save(model, policy)
     with pytest.raises(UserError, match="takes 'h_in' besides an observation"):
         read_walker(policy, [deploy_yaml(tmp_path)], GO2, Told())
+
+
+@pytest.mark.parametrize(
+    ("bundle", "seeing", "where"),
+    [
+        ("walk-go2", False, "--task follow --scene flat"),
+        ("rover-go2", True, ""),
+        ("navigator-go2", True, "--scene rooms"),
+    ],
+)
+def test_an_imported_walker_is_evaluated_by_what_drives_it(
+    bundle: str, seeing: bool, where: str
+) -> None:
+    """On the obstacle course a walker without a camera policy walks against obstacles."""
+    line = trial_of_walker(load_bundle(bundle).folder, seeing)
+    assert line.partition(bundle)[2] == f" {where}".rstrip()

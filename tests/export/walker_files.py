@@ -170,35 +170,3 @@ def mjlab_metadata(**changes: str) -> dict[str, str]:
         "action_scale": ",".join(["0.250"] * 12),
         **changes,
     }
-
-
-def trot(stride_rad: float = 0.12, lift_rad: float = 0.2) -> Array:
-    """A linear walker (12, 2) that trots by the sine and cosine of its phase: backwards, as it
-    bounces on its soft legs.
-
-    Actions are for a scale of 0.25, in the order `JOINT_BY_JOINT`. A leg swings with the cosine,
-    and is longer in stance, shorter in swing, with the sine.
-    """
-    matrix = np.zeros((12, 2))
-    for i, name in enumerate(JOINT_BY_JOINT):
-        leg, joint, _ = name.split("_")
-        side = 1.0 if leg in ("FR", "RL") else -1.0
-        if joint == "thigh":
-            matrix[i] = -0.5 * lift_rad * side, -stride_rad * side
-        elif joint == "calf":
-            matrix[i] = lift_rad * side, 0.0
-    return matrix / 0.25
-
-
-def trotting_walker(folder: Path) -> tuple[Path, Path]:
-    """Files of a walker that trots whatever it is told: policy and deploy.yaml."""
-    phase = {"params": {"period": 0.4}, "clip": None, "scale": [1.0, 1.0], "history_length": 1}
-    gravity = {"params": {}, "clip": None, "scale": [1.0] * 3, "history_length": 1}
-    config = deploy_yaml(
-        folder,
-        {"gait_phase": phase, "projected_gravity": gravity},
-        stiffness=[35.0] * 12,  # the robot's own are 40 and 2
-        damping=[1.0] * 12,
-    )
-    matrix = np.concatenate((trot(), np.zeros((12, 3))), axis=1)
-    return save_linear(folder / "policy.onnx", matrix), config

@@ -200,10 +200,16 @@ def colours(function: Callable[[np.ndarray[Any, Any]], np.ndarray[Any, Any]]) ->
 
     def change(message: Any) -> Any:
         before = np.frombuffer(message.data, np.uint8).reshape(message.height, message.width, 3)
-        message.data = np.ascontiguousarray(function(before)).tobytes()
+        _fill(message, function(before))
         return message
 
     return change
+
+
+def _fill(message: Any, pixels: np.ndarray[Any, Any]) -> None:
+    """Replace an image's pixels; assigned, each byte may be checked by itself."""
+    del message.data[:]
+    message.data.frombytes(pixels.tobytes())
 
 
 def mirrored(pixels: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
@@ -239,7 +245,7 @@ def in_encoding(encoding: str) -> Change:
             colours = np.frombuffer(message.data, np.uint8).reshape(-1, 3)
             pixels = np.insert(colours[:, ::-1], 3, 255, axis=1)
         message.encoding, message.step = encoding, pixels.nbytes // message.height
-        message.data = pixels.tobytes()
+        _fill(message, pixels)
         return message
 
     return change
@@ -251,7 +257,7 @@ def with_65535(message: Any) -> Any:
     pixels = np.frombuffer(message.data, np.uint16).reshape(message.height, message.width)
     holes = np.random.default_rng().random((message.height // 4, message.width // 4)) < 0.3
     holes = np.kron(holes, np.ones((4, 4), bool))
-    message.data = np.where(holes, np.uint16(65535), pixels).astype(np.uint16).tobytes()
+    _fill(message, np.where(holes, np.uint16(65535), pixels))
     return message
 
 

@@ -214,7 +214,8 @@ def garbled(trial: Go2Trial) -> None:
 UNFIT = "the robot must not stand"
 CHECKSUM = "what arrives has a wrong checksum"
 MEDDLED = "another program commands the motors on rt/lowcmd: "
-row = partial(Case, bundle="walk-go2", link="go2:lo", trial=Go2Trial, watch_s=4.0)
+WALKS_GO2 = "walk-go2"
+row = partial(Case, bundle=WALKS_GO2, link="go2:lo", trial=Go2Trial, watch_s=4.0)
 start = partial(row, expected=SILENT, at_start=True, watch_s=40.0)
 GO2_FAULTS = [
     row("the robot is gone", StandInTrial.vanish, DAMPS, "lowstate is silent", watch_s=7.0),

@@ -94,6 +94,7 @@ def test_a_controller_begins_every_episode_without_memory(tmp_path: Path) -> Non
     assert controller.carried.tolist() == [0.0]
 
 
+@pytest.mark.slow
 def test_a_student_approaches_its_teacher() -> None:
     distillation.start()
     walks = [distillation.walk((None, 0, seed))[1] for seed in range(2)]

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import cv2
 import pytest
 
+from docs.figures.results.alarms import PART as ALARMS
+from docs.figures.results.alarms import AlarmsConfig, Walk, walked, write_table
 from docs.figures.results.navigation import NavigationConfig, write_tables
 from docs.figures.studies import features, fits, gallery, performer
 from docs.figures.studies.features import FeaturesConfig
@@ -107,3 +110,21 @@ def test_navigation_script_measures_a_row_once(tmp_path: Path) -> None:
     assert "| `rooms` | 1 | 50 % [21, 100] |" in page.read_text()
     with pytest.raises(UserError, match="--episodes: expected so many times 5: written houses"):
         write_tables(NavigationConfig(page=page, figures=kept, episodes=12))
+
+
+def test_a_turn_before_a_plain_wall_raises_no_alarm() -> None:
+    """Its depth hardly shows the turn, right after a picture that changed a lot."""
+    assert walked(Walk("navigator-go2", "mujoco", 9000, seconds=0.5)).alarms == []
+
+
+@pytest.mark.long
+def test_alarms_script_adds_walks_to_those_that_are_counted(tmp_path: Path) -> None:
+    page, figures = empty_page(tmp_path, ALARMS, ALARMS), tmp_path / "alarms.json"
+    config = AlarmsConfig(page=page, figures=figures, seconds=0.5, policies=("walk", "rover"))
+    for episodes in (1, 2):
+        write_table(replace(config, episodes=episodes))
+        rows = rows_of(page)
+        assert [row[:2] for row in rows] == [
+            [f"`{n}`", f"{2 * episodes}"] for n in ("rover", "walk")
+        ]
+        assert all(len(row) == 6 for row in rows)

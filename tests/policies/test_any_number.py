@@ -71,6 +71,7 @@ def test_one_exported_graph_takes_any_number_of_patches() -> None:
         require_equal(graph, module, given)
 
 
+@pytest.mark.slow
 def test_one_exported_graph_takes_any_number_of_sensory_inputs() -> None:
     torch.manual_seed(0)
     module = Step().eval()

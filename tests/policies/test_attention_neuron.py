@@ -12,27 +12,15 @@ from pixelgait.policies.encoder_registry import make_encoder
 from pixelgait.policies.encoders.attention_neuron import AttentionNeuron, sinusoids
 from pixelgait.policies.encoders.tiles import tiles
 from pixelgait.policies.high_level import HighLevelNetwork
-from tests.policies.parity import require_parity
+from tests.policies.networks import change, random_weights
 
 INVARIANT = 5e-6  # relative, float32: sums in another order
-
-
-def random_weights(module: Any) -> Any:
-    generator = torch.Generator().manual_seed(0)
-    with torch.no_grad():
-        for weight in module.parameters():
-            weight.add_(0.3 * torch.randn(weight.shape, generator=generator))
-    return module.eval()
 
 
 def random_image(side: int = 32, channels: int = 3, seed: int = 0) -> Tensor:
     generator = torch.Generator().manual_seed(seed)
     shape = (1, side, side, channels)
     return torch.randint(0, 256, shape, dtype=torch.uint8, generator=generator)
-
-
-def change(values: Tensor, reference: Tensor) -> float:
-    return float((values - reference).norm() / reference.norm())
 
 
 @pytest.mark.parametrize("count", [256, 121, 36, 4, 1])
@@ -111,13 +99,6 @@ def test_selected_codes_are_those_with_the_most_votes() -> None:
     for place, index in zip(places, votes.argsort(descending=True)[:2], strict=True):
         expected = torch.tensor([index // 3, index % 3]) * 2 / 3 - 2 / 3
         torch.testing.assert_close(place, expected)
-
-
-@pytest.mark.parametrize("name", ["attention-neuron", "attention-neuron:selected=10,channels=4"])
-def test_onnx_equals_torch(name: str) -> None:
-    high_level = random_weights(HighLevelNetwork(name))
-    channels = high_level.image_shape[2]
-    require_parity(high_level, [random_image(32, channels, seed)[0].numpy() for seed in range(3)])
 
 
 def test_every_weight_learns() -> None:

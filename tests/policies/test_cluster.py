@@ -12,7 +12,6 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -38,7 +37,7 @@ from pixelgait.robot.errors import UserError
 from pixelgait.robot.spec import A1, LAIKAGO
 from pixelgait.sim.engines.urdf import find_urdf
 from pixelgait.sim.workers.ray_pool import ClusterPool
-from tests.conftest import Command, child_environment, children
+from tests.conftest import Command, child_environment, children, run_code, wait_for
 from tests.figures.test_speed import SHORT
 from tests.policies import jobs
 from tests.test_architecture import ROOT
@@ -52,10 +51,7 @@ needs_ray = pytest.mark.cluster
 
 
 def eventually(what: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + STILL_S
-    while not what():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    wait_for(what, STILL_S)
 
 
 def title(pid: int) -> str:
@@ -436,12 +432,7 @@ def test_a_missing_ray_is_reported_with_the_install_command(tmp_path: Path) -> N
 sys.argv = ["pixelgait-eval", "walk", "--scene", "flat", "--cluster", "auto"]
 main()
 """
-    done = subprocess.run(
-        [sys.executable, "-c", WITHOUT.format(names=("ray",)) + code],
-        capture_output=True,
-        text=True,
-        env=child_environment(),
-    )
+    done = run_code(WITHOUT.format(names=("ray",)) + code)
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1] == (
         "error: --cluster needs ray: pip install 'pixelgait[cluster]'"

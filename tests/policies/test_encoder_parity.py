@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from pixelgait.policies.high_level import HighLevelNetwork
-from tests.policies.parity import require_parity
+from tests.policies.networks import random_weights, require_parity
 
 
 @pytest.mark.slow
@@ -22,6 +22,7 @@ from tests.policies.parity import require_parity
         ("ge-vit", True),
         ("ge-vit:group=C4", False),
         ("ge-vit:group=C8,layers=1", False),
+        ("ge-vit:group=D4,layers=1,channels=1,height=16,width=16", False),
         ("gsa-net", True),
         ("latformer:hard=true", True),
         ("attention-neuron:selected=10", True),
@@ -43,3 +44,21 @@ def test_the_exported_graph_equals_torch(encoder: str, mirror: bool) -> None:
     images = np.kron(blocks, np.ones((1, 4, 4, 1))).astype(np.uint8)
     images[1:, height // 2 :] = 90  # a floor: patches that are alike
     require_parity(high_level, list(images))
+
+
+@pytest.mark.parametrize(
+    "encoder",
+    [
+        *("sit", "vit", "latformer:height=16,width=16"),
+        *("attention-neuron", "attention-neuron:selected=10,channels=4"),
+        *(pytest.param(each, marks=pytest.mark.slow) for each in ("sit-star", "set", "siet")),
+    ],
+)
+def test_the_graph_of_random_weights_equals_torch(encoder: str) -> None:
+    """Graphs of sit are little larger than weights: indices of all heads took five times that."""
+    high_level = random_weights(HighLevelNetwork(encoder))
+    rng = np.random.default_rng(0)
+    images = [rng.integers(0, 256, high_level.image_shape, dtype=np.uint8) for _ in range(3)]
+    graph = require_parity(high_level, images)
+    weights = sum(each.numel() for each in high_level.parameters())
+    assert encoder != "sit" or graph.ByteSize() < 3 * 4 * weights

@@ -24,8 +24,6 @@ from pixelgait.policies.encoders.ge_vit.groups import (
     inverses,
     product_table,
 )
-from pixelgait.policies.high_level import HighLevelNetwork
-from tests.policies.parity import require_parity
 
 EXACT = 2e-6  # relative, float32; what holds exactly differs by about 3e-7
 GROUPS: tuple[Group, ...] = get_args(Group)
@@ -278,14 +276,6 @@ def test_every_patch_hands_out_as_much_attention_as_any_other() -> None:
     heads, outputs, queries = 4, 2, 2
     total = torch.full((2,), float(GRID * GRID * heads * outputs * queries))
     torch.testing.assert_close(received.sum(1), total)
-
-
-@pytest.mark.parametrize("name", ["ge-vit:group=D4,layers=1,channels=1"])
-def test_onnx_equals_torch(name: str) -> None:
-    high_level = random_weights(HighLevelNetwork(name, height=SIDE, width=SIDE))
-    channels = high_level.image_shape[2]
-    images = [random_image(seed)[0, ..., :channels].numpy() for seed in range(3)]
-    require_parity(high_level, images)
 
 
 @pytest.mark.parametrize("group", GROUPS)

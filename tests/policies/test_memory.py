@@ -9,14 +9,14 @@ import pytest
 import torch
 
 from pixelgait.export import parity
-from pixelgait.export.onnx_graphs import HighLevelGraph, high_level_graph
+from pixelgait.export.onnx_graphs import high_level_graph
 from pixelgait.policies.high_level import Architecture, HighLevelNetwork, make_high_level
 from pixelgait.policies.memory import GRU, LSTM, Memory
-from pixelgait.policies.training.fitting import Lessons, fit
+from pixelgait.policies.training.fitting import Lessons, encode, fit, with_approach
 from pixelgait.policies.training.plan import DAggerConfig
 from pixelgait.robot.bundle import SHIPPED, load_bundle, single_thread_session
 from pixelgait.robot.control.observation import NO_GOAL
-from tests.conftest import Command, make_bundle
+from tests.conftest import Command
 
 SMALL = "height=16,width=16,channels=1"
 WITH_MEMORY = [
@@ -31,9 +31,10 @@ WITH_MEMORY = [
 ENCODERS = pytest.mark.parametrize("encoder", WITH_MEMORY)
 
 
-def remembering(encoder: str, memory: str = "gru:6") -> HighLevelNetwork:
+def remembering(encoder: str, memory: str = "gru:6", *, approach: bool = False) -> HighLevelNetwork:
     """An untrained one whose decisions vary."""
-    high_level = make_high_level(Architecture(encoder, True, goal=True, memory=memory), seed=3)
+    architecture = Architecture(encoder, True, goal=True, memory=memory, approach=approach)
+    high_level = make_high_level(architecture, seed=3)
     torch.nn.init.normal_(high_level.output.weight, std=0.3)
     return high_level
 
@@ -47,7 +48,7 @@ def walk(seed: int, steps: int = 12) -> list[tuple[np.ndarray, np.ndarray]]:
 
 @ENCODERS
 def test_a_mirrored_walk_is_decided_as_the_mirror_image(encoder: str) -> None:
-    high_level = remembering(encoder)
+    high_level = remembering(encoder, approach=encoder.startswith("strided"))
     state = mirrored_state = None
     turns = []
     for image, goal in walk(0):
@@ -107,7 +108,7 @@ SEQUENCES = [
 )
 def test_onnx_equals_torch_over_a_sequence(encoder: str, memory: str) -> None:
     """The state is fed back on either side: errors would add up."""
-    high_level = remembering(encoder, memory)
+    high_level = remembering(encoder, memory, approach=encoder.startswith("strided"))
     graph = high_level_graph(high_level)
     session = single_thread_session(graph.SerializeToString())
     state, remembered = np.zeros(high_level.state_size, np.float32), None
@@ -133,16 +134,11 @@ def test_an_lstm_is_that_of_torch() -> None:
 
 
 def test_a_graph_has_only_the_inputs_its_high_level_uses() -> None:
-    takes = {}
-    for goal in (False, True):
-        for memory in ("", "gru:5"):
-            network = HighLevelNetwork(f"cnn:{SMALL}", goal=goal, memory=memory)
-            graph = high_level_graph(network)
-            names = tuple(value.name for value in graph.graph.input)
-            takes[goal, memory] = names
-            assert names == tuple(HighLevelGraph(network).inputs)
-    assert takes[False, ""] == ("image",)
-    assert takes[True, "gru:5"] == ("image", "goal", "state")
+    all_inputs = {(False, ""): ("image",), (True, "gru:5"): ("image", "goal", "state")}
+    for (goal, memory), inputs in all_inputs.items():
+        network = HighLevelNetwork(f"cnn:{SMALL}", goal=goal, memory=memory)
+        graph = high_level_graph(network)
+        assert tuple(value.name for value in graph.graph.input) == inputs
 
 
 def test_a_policy_with_ahead_uses_only_its_bearing() -> None:
@@ -167,6 +163,46 @@ def test_a_policy_with_ahead_uses_only_its_bearing() -> None:
         np.testing.assert_allclose(latent, near.latent, atol=parity.TOLERANCE)
         turns.append(near.latent[1] - high_level.decide(image, NO_GOAL).latent[1])
     assert np.std(turns) > 1e-3
+
+
+def test_the_approach_is_that_since_the_last_decision() -> None:
+    """The network computes it from its state, the fit from successive goals: both are equal."""
+    high_level = remembering(f"strided:{SMALL},wide=0.25", approach=True)
+    decisions = walk(4)
+    images = torch.from_numpy(np.stack([image for image, _ in decisions]))
+    goals = torch.from_numpy(np.stack([goal for _, goal in decisions])).float()
+    starts = torch.arange(len(goals)) % 5 == 0
+    lessons = with_approach(Lessons(images, goals, torch.zeros(len(goals), 2), starts))
+    nearer = goals[:-1, 0] - goals[1:, 0]
+    torch.testing.assert_close(lessons.goals[1:, 2], nearer * ~starts[1:])
+    views, state, heads = list(encode(high_level, images).unbind(1)), None, []
+    for i in range(len(goals)):
+        if starts[i]:
+            state = torch.zeros(1, high_level.state_size)
+        (one, _), state = high_level.heads(
+            [each[i : i + 1] for each in views], goals[i : i + 1], state
+        )
+        heads.append(one)
+    x = torch.stack(high_level.with_goal(views, lessons.goals))[0]
+    memory = high_level.memory
+    assert memory is not None
+    states = memory.unrolled(
+        memory.inputs(x)[:, None], starts[:, None], torch.zeros(1, memory.size)
+    )
+    fitted = high_level.head(memory.read(states[:, 0]))
+    torch.testing.assert_close(torch.cat(heads), fitted, rtol=1e-4, atol=1e-6)
+
+
+def test_a_robot_that_is_held_is_told_by_the_approach() -> None:
+    high_level = remembering(f"strided:{SMALL},wide=0.25", approach=True)
+    image, _ = walk(5, steps=1)[0]
+    first = high_level.decide(image, np.array((4.0, 0.1)))
+    held, came = (
+        high_level.decide(image, np.array((away, 0.1)), first.state) for away in (4.0, 3.9)
+    )
+    assert abs(held.latent - came.latent).max() > 1e-3
+    unmoved = high_level.decide(image, NO_GOAL, high_level.decide(image, NO_GOAL).state)
+    assert np.isfinite(unmoved.latent).all()
 
 
 def test_no_goal_is_one_far_ahead() -> None:
@@ -271,6 +307,7 @@ def test_a_bundle_with_goal_and_memory_walks(tmp_path: Path, command: Command) -
     run = command(
         *("pixelgait-train", "imitate", "--out", str(tmp_path / "run"), "--scene", "rooms"),
         *("--encoder", encoder, "--goal", "--memory", "gru:6", "--mirror", "--iterations", "1"),
+        *("--approach", "--dagger.knows", "seen", "--dagger.decay", "0.9"),
         *("--dagger.courses", "2", "--dagger.steps", "5", "--dagger.students", "2"),
         *("--steps", "100", "--validation-steps", "20", "--validation-episodes", "1"),
     )
@@ -282,7 +319,7 @@ def test_a_bundle_with_goal_and_memory_walks(tmp_path: Path, command: Command) -
     )
     assert exported.returncode == 0, exported.stderr
     assert "next_state" in exported.stdout
-    assert load_bundle(bundle).takes == {"image": [16, 16, 1], "goal": [2], "state": [12]}
+    assert load_bundle(bundle).takes == {"image": [16, 16, 1], "goal": [2], "state": [16]}
     evaluated = command(
         *("pixelgait-eval", str(bundle), "--scene", "rooms", "--episodes", "2", "--seconds", "3")
     )
@@ -298,8 +335,8 @@ def test_without_a_goal_position_the_goal_is_straight_ahead() -> None:
     np.testing.assert_array_equal(turned.latent, none.latent)
 
 
-def test_a_policy_without_goal_takes_none(tmp_path: Path) -> None:
-    bundle = load_bundle(make_bundle(tmp_path, "cnn"))
+def test_a_policy_without_goal_takes_none(cnn_bundle: Path) -> None:
+    bundle = load_bundle(cnn_bundle)
     assert bundle.takes == {"image": [32, 32, 3]}
     image = np.zeros((32, 32, 3), np.uint8)
     told, free = (bundle.high_level(image, goal) for goal in (np.array((1.0, 2.0)), NO_GOAL))

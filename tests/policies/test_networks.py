@@ -410,6 +410,7 @@ def test_recolouring_leaves_a_sequence_its_colours_and_depth_its_metres() -> Non
         (lambda: StridedEncoder(channels=1, standardise=True), "depth images have no colours"),
         (lambda: HighLevelNetwork("retina"), "unknown encoder 'retina'"),
         (lambda: HighLevelNetwork("cnn", goal=True, ahead=True), "goal and ahead are mutually"),
+        (lambda: HighLevelNetwork("cnn", goal=True, approach=True), "approach needs goal and mem"),
     ],
 )
 def test_impossible_configurations_are_refused(build, message: str) -> None:  # noqa: ANN001

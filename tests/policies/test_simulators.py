@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +12,7 @@ from pixelgait.policies.runs.run import Run, load_checkpoint
 from pixelgait.policies.training.plan import BodyName, Plan
 from pixelgait.policies.training.rollouts import Job, RolloutWorker
 from pixelgait.sim.tasks.episode import Episode
-from tests.conftest import Command, child_environment, gentle_weights
+from tests.conftest import Command, gentle_weights, run_code
 
 SMALL = "--steps 40 --validation-steps 40 --validation-episodes 2 --validate-every 1"
 SMALL += " --es.directions 2 --es.top 1 --es.courses 2"
@@ -74,14 +72,7 @@ def test_without_mujoco_a_line_says_so_before_anything_is_written(
     code = "import sys; sys.modules['mujoco'] = None; sys.argv[0] = 'pixelgait-train'\n"
     code += "from pixelgait.robot.cli.commands import main; main()"
     line = ["walk", "--out", "run", "--body", body]
-    done = subprocess.run(
-        [sys.executable, "-c", code, *line],
-        cwd=tmp_path,
-        env=child_environment(),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = run_code(code, *line, cwd=tmp_path)
     assert done.returncode == 1
     assert done.stderr.strip() == "error: body 'mujoco' needs mujoco: pip install 'pixelgait[sim]'"
     assert not (tmp_path / "run").exists()

@@ -21,21 +21,11 @@ from pixelgait.policies.encoders.sit.graph_symmetry import (
     triangle_table,
 )
 from pixelgait.policies.encoders.vit import ViT
-from pixelgait.policies.high_level import HighLevelNetwork
-from tests.policies.parity import require_parity
+from tests.policies.networks import change, random_weights
 
 EXACT = 2e-6  # relative, float32; what holds exactly differs by about 1e-7
 BROKEN = 1e-4
 VARIANTS = ("sit", "sit-star", "set", "siet")
-ENCODERS = (*VARIANTS, "vit")
-
-
-def random_weights(module: nn.Module, seed: int = 0) -> Any:
-    generator = torch.Generator().manual_seed(seed)
-    with torch.no_grad():
-        for weight in module.parameters():
-            weight.add_(0.3 * torch.randn(weight.shape, generator=generator))
-    return module.eval()
 
 
 def random_image(height: int = 32, width: int = 32, channels: int = 3, seed: int = 0) -> Tensor:
@@ -47,11 +37,6 @@ def random_image(height: int = 32, width: int = 32, channels: int = 3, seed: int
 @torch.no_grad()
 def features(encoder: nn.Module, *images: Tensor) -> Tensor:
     return torch.cat([encoder(image[None])[0] for image in images])
-
-
-def change(values: Tensor, reference: Tensor) -> float:
-    """Relative difference of one feature vector or map to another."""
-    return float((values - reference).detach().norm() / reference.detach().norm())
 
 
 @pytest.mark.parametrize(
@@ -349,12 +334,6 @@ def test_vit_takes_any_image_and_sees_where_patches_are(channels: int) -> None:
     assert encoder(image[None])[1].shape == (1, 4, 6)
     assert change(vectors[1], vectors[0]) > 1e-3
     assert features(SiT(32, 32, channels), random_image(channels=channels)).shape == (1, 64)
-
-
-@pytest.mark.parametrize("name", ENCODERS)
-def test_onnx_equals_torch(name: str) -> None:
-    high_level = random_weights(HighLevelNetwork(name))
-    require_parity(high_level, [random_image(seed=seed).numpy() for seed in range(3)])
 
 
 @pytest.mark.parametrize(

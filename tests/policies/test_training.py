@@ -7,7 +7,6 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -32,6 +31,7 @@ from pixelgait.policies.training.config import (
     JointConfig,
     WalkConfig,
 )
+from pixelgait.policies.training.dagger import Courses, collect
 from pixelgait.policies.training.demonstrations import Demonstrations
 from pixelgait.policies.training.evolution import (
     ARS,
@@ -43,12 +43,20 @@ from pixelgait.policies.training.evolution import (
 )
 from pixelgait.policies.training.loop import going_blind, keep_sources, train
 from pixelgait.policies.training.plan import DAggerConfig, Plan
-from pixelgait.policies.training.rollouts import Job, RolloutWorker
+from pixelgait.policies.training.rollouts import Job, RolloutWorker, start_worker, this_worker
 from pixelgait.robot.bundle import load_bundle
 from pixelgait.robot.control.low_level import LOW_LEVEL_WEIGHTS
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.spec import LAIKAGO
-from tests.conftest import Command, alive, child_environment, children, gentle_weights, write_run
+from tests.conftest import (
+    Command,
+    alive,
+    child_environment,
+    children,
+    gentle_weights,
+    wait_for,
+    write_run,
+)
 
 QUICK = ["--iterations", "4", "--steps", "60", "--validation-steps", "100", "--validate-every", "2"]
 QUICK += ["--validation-episodes", "4"]
@@ -272,6 +280,18 @@ def test_the_high_level_learns_what_the_teacher_demonstrates(tmp_path: Path, enc
     assert losses[1] < 0.6 * losses[0]
 
 
+def test_demonstrations_do_not_last_as_long_as_the_validation_before(tmp_path: Path) -> None:
+    """Which worker validates depends on its speed: the demonstrations must not."""
+    config = ImitateConfig(out=tmp_path, difficulty=0.2, encoder="iap", steps=300)
+    start_worker(config.plan())
+    validation = Job(
+        flat_weights(make_high_level(config.architecture(), 0)), Normaliser.empty(), [9000], 50, 0.2
+    )
+    (validated,) = this_worker().run(validation)
+    ((_, shown),) = collect(Courses(None, [100], 0.2))
+    assert (validated.steps, shown.steps) == (50, 300)
+
+
 @pytest.mark.slow
 def test_imitation_resumes_to_the_same_student(tmp_path: Path) -> None:
     """After an end in the middle of a round: demonstrated, but not in the checkpoint."""
@@ -409,17 +429,12 @@ def test_a_run_killed_with_kill_9_resumes_to_the_same_curve(tmp_path: Path) -> N
     whole = start_training(tmp_path / "whole", "walk", *QUICK)
     assert whole.wait(120) == 0
     cut = start_training(tmp_path / "cut", "walk", *QUICK)
-    deadline = time.monotonic() + 60
-    while not (tmp_path / "cut" / "best.npz").exists():  # after two iterations
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    wait_for((tmp_path / "cut" / "best.npz").exists)  # after two iterations
     workers = children(cut.pid)
     assert len(workers) >= 2
     cut.kill()
     cut.wait()
-    while any(alive(pid) for pid in workers):  # none stays behind
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    wait_for(lambda: not any(map(alive, workers)))  # none stays behind
     assert load_checkpoint(tmp_path / "cut" / "last.npz").iteration < 4
     assert start_training(tmp_path / "cut", "--resume").wait(120) == 0
     first, second = (load_checkpoint(tmp_path / name / "last.npz") for name in ("whole", "cut"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pixelgait.robot.control.blocked import TRIES, Blocked, PushCheck, WayCheck
+from pixelgait.robot.control.blocked import TRIES, Blocked, ProgressCheck, PushCheck
 from pixelgait.robot.control.controller import STAND, latent_for
 from pixelgait.robot.interface import Image, Reading
 from pixelgait.robot.safety.supervisor import Supervisor
@@ -23,8 +23,8 @@ def reading(x: float, angles: np.ndarray = STANDING) -> Reading:
 
 
 def way_is_short(speed: float, share: float, noise_m: float = 0.0, seconds: float = 5.0) -> bool:
-    """Whether a robot counts as stuck that covers this share of its commanded way."""
-    check, rng = WayCheck(), np.random.default_rng(0)
+    """Whether a robot counts as stuck that covers this share of its commanded path."""
+    check, rng = ProgressCheck(), np.random.default_rng(0)
     places = [np.array((0.01 * speed * share * n, 0.0, 0.0)) for n in range(round(seconds * 100))]
     noises = rng.normal(0.0, noise_m, (len(places), 3))
     return any(check.stuck(at + noise, speed) for at, noise in zip(places, noises, strict=True))

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
@@ -32,7 +30,7 @@ from pixelgait.robot.viewing.replay_command import run
 from pixelgait.sim.body.camera import Camera
 from pixelgait.sim.engines.kinematic_body import KinematicBody
 from pixelgait.sim.scenes.registry import make_scene
-from tests.conftest import Command, child_environment
+from tests.conftest import Command, run_code
 from tests.helpers import documented_keys
 
 TYPES = get_typestore(Stores.ROS2_JAZZY)
@@ -283,9 +281,7 @@ def test_a_recording_is_played_without_ros_2(tmp_path: Path) -> None:
         f"sys.argv = ['pixelgait-replay', {str(images)!r}, '--bundle', 'rover']\n"
         "main()"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, env=child_environment()
-    )
+    done = run_code(code)
     assert done.returncode == 0, done.stderr
     assert "2 images" in done.stdout
 

@@ -24,6 +24,7 @@ from pixelgait.robot.safety.supervisor import SENSOR_TIMEOUTS, SensorTimeouts, S
 from pixelgait.robot.spec import A1
 from pixelgait.sim.engines.pybullet_body import PyBulletBody
 from pixelgait.sim.scenes.flat import FlatGround
+from tests.conftest import wait_for
 
 PERIOD_S = 0.01
 SENSORS = ("joints", "imu", "camera")
@@ -89,13 +90,6 @@ def start(link: Link, auto: bool = True, **options: Any) -> ControlLoop:
     loop = ControlLoop(link, controller, profiler, PERIOD_S, Operator(auto), LoopOptions(**options))
     loop.start()
     return loop
-
-
-def wait_for(condition: Callable[[], object]) -> None:
-    deadline = time.monotonic() + 20.0
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
 
 
 def damped(command: JointCommand) -> bool:
@@ -243,11 +237,11 @@ def test_a_blocked_robot_that_has_given_up_walks_when_ordered() -> None:
     told_to_walk(loop)
     blocked = loop.operation.blocked
     blocked.tries = TRIES
-    blocked._way.stuck = lambda *_: True  # type: ignore[method-assign]
+    blocked._progress.stuck = lambda *_: True  # type: ignore[method-assign]
     wait_for(lambda: loop.operator.state is RobotState.READY)
     assert loop.changes[-1] == (RobotState.READY, blocked.cause)
     assert "given up" in blocked.cause
-    blocked._way.stuck = lambda *_: False  # type: ignore[method-assign]
+    blocked._progress.stuck = lambda *_: False  # type: ignore[method-assign]
     assert loop.operator.walk()[0]
     wait_for(lambda: loop.operator.state is RobotState.WALKING)
     assert not blocked.manoeuvres

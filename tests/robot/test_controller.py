@@ -30,7 +30,7 @@ from pixelgait.robot.safety.supervisor import (
     SensorTimeouts,
     Supervisor,
 )
-from pixelgait.robot.spec import A1
+from pixelgait.robot.spec import A1, Array
 from tests.conftest import trotting_weights
 
 
@@ -56,23 +56,30 @@ def rolled_and_pitched(roll: float, pitch: float) -> Reading:
     return replace(reading(), orientation=np.array((sr * cp, cr * sp, -sr * sp, cr * cp)))
 
 
+class Legs:
+    """A low level that stands still, counts its steps in its phase, and keeps its commands."""
+
+    def __init__(self) -> None:
+        self.latents: list[np.ndarray] = []
+
+    def __call__(self, latent: Array, reading: Reading, phase: Array) -> tuple[Array, Array]:
+        self.latents.append(latent)
+        return A1.default_pose_rad, phase + 1.0
+
+
 def test_the_high_level_runs_when_its_own_duration_is_over() -> None:
     seen: list[int] = []
-    latents: list[float] = []
 
     def high_level(image: np.ndarray, *_: object) -> Decision:
         seen.append(int(image[0, 0, 0]))
         return Decision(np.full(2, len(seen)), 10 * len(seen))
 
-    def low_level(latent, reading, phase):  # noqa: ANN001, ANN202
-        latents.append(latent[0])
-        return A1.default_pose_rad, phase + 1.0
-
-    controller = Controller(high_level, low_level, Supervisor(A1))
+    legs = Legs()
+    controller = Controller(high_level, legs, Supervisor(A1))
     for step in range(61):
         controller.step(reading(step))
     assert seen == [0, 10, 30, 60]
-    assert latents == [1] * 10 + [2] * 20 + [3] * 30 + [4]
+    assert [latent[0] for latent in legs.latents] == [1] * 10 + [2] * 20 + [3] * 30 + [4]
     assert controller.phase[0] == 61.0  # the low level runs every step, phase fed back
     controller.reset()
     controller.step(reading(5))
@@ -132,24 +139,20 @@ def test_no_decision_is_made_on_an_untrusted_orientation() -> None:
 
 def test_a_silent_camera_slows_the_robot_to_a_stand() -> None:
     """The last command holds for half a second, then the robot stands until a new image."""
-    latents: list[np.ndarray] = []
     seen: list[int] = []
 
     def high_level(image: np.ndarray, *_: object) -> Decision:
         seen.append(int(image[0, 0, 0]))
         return Decision(np.array((1.0, 0.3)), 20)
 
-    def low_level(latent, reading, phase):  # noqa: ANN001, ANN202
-        latents.append(latent)
-        return A1.default_pose_rad, phase
-
-    controller = Controller(high_level, low_level, Supervisor(A1))
+    legs = Legs()
+    controller = Controller(high_level, legs, Supervisor(A1))
     images = 0
     for step in range(200):
         last = 20 if 20 <= step < 150 else step  # silent from 0.2 s to 1.5 s
         result = controller.step(replace(reading(step), image=reading(last).image))
         images += result.image is not None
-    standing = [step for step, latent in enumerate(latents) if latent[0] < 0.0]
+    standing = [step for step, latent in enumerate(legs.latents) if latent[0] < 0.0]
     assert standing == list(range(80, 150))
     assert seen == [0, 20, 150, 170, 190]
     assert images == len(seen)
@@ -269,18 +272,14 @@ def test_an_ageing_sensor_holds_the_decision_and_a_stale_one_slows_to_a_stand(
     sensor: str, turn: float
 ) -> None:
     decided: list[int] = []
-    latents: list[np.ndarray] = []
     requested: list[np.ndarray] = []  # before the heading hold
 
     def high_level(image: np.ndarray, *_: object) -> Decision:
         decided.append(int(image[0, 0, 0]))
         return Decision(np.array((1.0, turn)), 10)
 
-    def low_level(latent, reading, phase):  # noqa: ANN001, ANN202
-        latents.append(latent)
-        return A1.default_pose_rad, phase
-
-    controller = Controller(high_level, low_level, Supervisor(A1))
+    legs = Legs()
+    controller = Controller(high_level, legs, Supervisor(A1))
     ageing_s, stale_s = SENSOR_TIMEOUTS[sensor].stale_s, SENSOR_TIMEOUTS[sensor].dead_s
     for step in range(150):
         age_s = ageing_s if 45 <= step < 60 else stale_s if 60 <= step < 100 else 0.0
@@ -288,7 +287,7 @@ def test_an_ageing_sensor_holds_the_decision_and_a_stale_one_slows_to_a_stand(
         assert result.latent is not None
         requested.append(result.latent)
     assert decided == [*range(0, 50, 10), *range(100, 150, 10)]  # no decision on old data
-    speeds = np.array([commanded(latent)[0] for latent in latents])
+    speeds = np.array([commanded(latent)[0] for latent in legs.latents])
     assert (speeds[:60] == MAX_SPEED_M_PER_S).all()
     assert (np.diff(speeds[59:91]) <= 0.0).all()
     assert np.abs(np.diff(speeds[59:100])).max() < 0.05  # gradually
@@ -305,51 +304,34 @@ def test_an_ageing_sensor_holds_the_decision_and_a_stale_one_slows_to_a_stand(
 
 def test_a_camera_that_is_never_fresh_stops_the_robot() -> None:
     """A camera that is always late, even if one image is older for once."""
-    latents: list[np.ndarray] = []
-
-    def low_level(latent, reading, phase):  # noqa: ANN001, ANN202
-        latents.append(latent)
-        return A1.default_pose_rad, phase
-
-    controller = Controller(
-        lambda *_: Decision(np.array((1.0, 0.0)), 10), low_level, Supervisor(A1)
-    )
+    legs = Legs()
+    controller = Controller(lambda *_: Decision(np.array((1.0, 0.0)), 10), legs, Supervisor(A1))
     late, later = SENSOR_TIMEOUTS[CAMERA].stale_s, SENSOR_TIMEOUTS[CAMERA].dead_s
     for step in range(200):
         age = 0.0 if step < 10 else later if step == 100 else late
         controller.step(reading(step), {CAMERA: age})
-    speeds = np.array([commanded(latent)[0] for latent in latents])
+    speeds = np.array([commanded(latent)[0] for latent in legs.latents])
     assert (speeds[:30] == MAX_SPEED_M_PER_S).all()
     assert (speeds[61:] == 0.0).all()
     controller.step(reading(200), {CAMERA: 0.0})
-    assert commanded(latents[-1])[0] == MAX_SPEED_M_PER_S
+    assert commanded(legs.latents[-1])[0] == MAX_SPEED_M_PER_S
 
 
 def test_an_episode_that_begins_with_old_images_stands_until_there_are_new_ones() -> None:
-    latents: list[np.ndarray] = []
-
-    def low_level(latent, reading, phase):  # noqa: ANN001, ANN202
-        latents.append(latent)
-        return A1.default_pose_rad, phase
-
-    controller = Controller(lambda *_: Decision(np.ones(2), 10), low_level, Supervisor(A1))
+    legs = Legs()
+    controller = Controller(lambda *_: Decision(np.ones(2), 10), legs, Supervisor(A1))
     for step in range(20):
         controller.step(reading(step), {"camera": 0.4 if step < 10 else 0.1})
-    assert all(commanded(latent) == (0.0, 0.0) for latent in latents[:10])
-    assert all(commanded(latent)[0] > 0.0 for latent in latents[10:])
+    assert all(commanded(latent) == (0.0, 0.0) for latent in legs.latents[:10])
+    assert all(commanded(latent)[0] > 0.0 for latent in legs.latents[10:])
 
 
 def test_stale_joints_slow_external_velocity_commands_as_well() -> None:
-    latents: list[np.ndarray] = []
-
-    def low_level(latent, reading, phase):  # noqa: ANN001, ANN202
-        latents.append(latent)
-        return A1.default_pose_rad, phase
-
-    controller = Controller(lambda *_: Decision(np.ones(2), 10), low_level, Supervisor(A1))
+    legs = Legs()
+    controller = Controller(lambda *_: Decision(np.ones(2), 10), legs, Supervisor(A1))
     for step in range(20):
         controller.follow(latent_for(0.6, 0.0), reading(step), {"joints": 0.01 * step})
-    speeds = [commanded(latent)[0] for latent in latents]
+    speeds = [commanded(latent)[0] for latent in legs.latents]
     assert speeds[6] == pytest.approx(0.6)
     assert speeds[10] < 0.55
 
@@ -358,18 +340,13 @@ def test_follow_moves_the_robot_without_the_high_level() -> None:
     def high_level(image: np.ndarray, *_: object) -> Decision:
         raise AssertionError("the high level must not run")
 
-    latents: list[np.ndarray] = []
-
-    def low_level(latent, reading, phase):  # noqa: ANN001, ANN202
-        latents.append(latent)
-        return A1.default_pose_rad, phase + 1.0
-
-    controller = Controller(high_level, low_level, Supervisor(A1))
+    legs = Legs()
+    controller = Controller(high_level, legs, Supervisor(A1))
     requested = latent_for(speed=0.3, yaw_rate=-0.5)
     assert commanded(requested) == (pytest.approx(0.3), pytest.approx(-0.5))
     assert controller.follow(requested, reading()).command.kp.any()
     assert not controller.follow(requested, reading(), {"imu": 1.0}).command.kp.any()
-    np.testing.assert_allclose(latents[0], requested, atol=1e-3)  # it has not turned yet
+    np.testing.assert_allclose(legs.latents[0], requested, atol=1e-3)  # it has not turned yet
     assert controller.phase[0] == 2.0
 
 
@@ -520,7 +497,7 @@ def test_ahead_is_taken_from_a_trusted_orientation() -> None:
 
 
 def test_a_way_that_is_not_free_ends_the_speed_and_leaves_the_turn() -> None:
-    controller = Controller(lambda *_: Decision(STAND, 10), _stand_still, Supervisor(A1))
+    controller = Controller(lambda *_: Decision(STAND, 10), Legs(), Supervisor(A1))
     wanted = latent_for(0.6, 0.5)
     assert controller.follow(wanted, reading(0)).latent is wanted
     controller.free_m = 0.1
@@ -537,7 +514,3 @@ def test_a_way_that_is_not_free_ends_the_speed_and_leaves_the_turn() -> None:
     assert speeds[31] == pytest.approx(0.0, abs=1e-9)
     controller.free_m = np.inf
     assert controller.follow(wanted, reading(40)).latent is wanted
-
-
-def _stand_still(latent, reading, phase):  # noqa: ANN001, ANN202
-    return A1.default_pose_rad, phase

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from pixelgait.robot.control.observation import DEPTH_RANGE_M
 from pixelgait.robot.safety.image_checks import FROZEN, MIRRORED, DepthCheck, ImageMotionCheck
-from pixelgait.robot.spec import A1
+from pixelgait.robot.spec import A1, TrainedMounts
 
 Picture = NDArray[np.float32]
 SIZE = 32
@@ -96,7 +96,7 @@ def ground(eye_m: float = A1.stand_height_m + A1.camera.position_m[2]) -> Pictur
 
 def test_depth_is_judged_by_the_ground_below() -> None:
     def judged(depth: Picture) -> str | None:
-        check = DepthCheck(A1.camera, A1.stand_height_m, DEPTH_RANGE_M)
+        check = DepthCheck(TrainedMounts.one(A1.camera), A1.stand_height_m, DEPTH_RANGE_M)
         return [check.judge(depth) for _ in range(10)][-1]
 
     assert judged(ground()) is None

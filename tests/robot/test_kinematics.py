@@ -100,6 +100,15 @@ def test_a_foots_velocity_is_its_jacobian_times_the_joints_velocities(spec: Robo
     np.testing.assert_allclose(found, wanted, atol=1e-12)
 
 
+def test_feet_are_found_anew_when_the_same_list_has_other_angles() -> None:
+    spec = ROBOTS["a1"]
+    kinematics, angles = LegKinematics(spec), spec.default_pose_rad.tolist()
+    before = kinematics.feet(angles)
+    assert kinematics.feet(list(angles)) is before  # remembered
+    angles[0] += 0.1
+    assert kinematics.feet(angles) == LegKinematics(spec).feet(angles) != before
+
+
 @EACH
 def test_the_standing_pose_has_the_specifications_lengths(spec: RobotSpec) -> None:
     feet = np.array([f.position for f in LegKinematics(spec).feet(spec.default_pose_rad.tolist())])

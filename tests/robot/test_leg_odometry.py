@@ -44,6 +44,7 @@ class Slide:
         self.angles, self.time_s, self.yaw = self.spec.default_pose_rad, 0.0, 0.0
         self.skid, self.load = np.zeros((4, 3)), np.full(4, 0.25)
         self.rate_error, self.heading_error = np.zeros(3), 0.0
+        self.force: Array | None = None  # (3,) by the accelerometer
         self.targets: Array | None = None
 
     def run(self, seconds: float, velocity: tuple[float, float, float] = STAND) -> Motion:
@@ -65,6 +66,7 @@ class Slide:
             np.array(upright(self.yaw + self.heading_error)),
             np.array((0.0, 0.0, turn)) + self.rate_error,
             no_image,
+            specific_force=self.force,
         )
         motion = self.odometry.update(reading, self._command(velocities, jacobians))
         self.angles = self.angles + CONTROL_DT_S * velocities
@@ -182,3 +184,39 @@ def test_impossible_values_leave_the_estimate_as_it_is(which: int) -> None:
     motion = robot.odometry.update(Reading(0.6, *values, no_image), None)
     assert motion.problem == IMPOSSIBLE
     assert motion[:7] == before[:7]
+
+
+G = 9.81
+
+
+def swaying(unit: float | None) -> tuple[float, float]:
+    """RMS errors of the velocity and the end [m] of a trunk that sways ahead as in a trot.
+
+    Two feet skid in turn. `unit` is that of an accelerometer with an offset, in m/s^2.
+    """
+    robot, errors, x = Slide(A1), [], 0.0
+    for step in range(800):
+        phase = 2.0 * math.pi * 3.0 * step * CONTROL_DT_S
+        ahead = 0.4 + 0.1 * math.sin(phase)
+        change = 0.1 * 2.0 * math.pi * 3.0 * math.cos(phase)
+        robot.skid[:2, 0] = 0.3 * (math.sin(2.0 * phase) > 0.7)
+        if unit is not None:
+            robot.force = np.array((change + 0.2, -0.1, G)) / unit
+        motion = robot.step((ahead, 0.0, 0.0))
+        x += ahead * CONTROL_DT_S
+        if step >= 200:
+            errors.append(motion.ahead - ahead)
+    return float(np.sqrt(np.mean(np.square(errors)))), motion.x - x
+
+
+def test_an_accelerometer_halves_the_velocitys_error_and_leaves_the_position() -> None:
+    (legs, end), (both, same) = swaying(None), swaying(1.0)
+    assert both < 0.5 * legs
+    assert both < 0.02
+    assert same == end
+
+
+@pytest.mark.parametrize("unit", [G, math.inf, math.nan])
+def test_what_does_not_show_gravity_is_no_accelerometer(unit: float) -> None:
+    """Other units, gravity left out, no number."""
+    assert swaying(unit)[0] == pytest.approx(swaying(None)[0], rel=0.1)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 
-from pixelgait.robot.bundle.low_level_graph import fed, obeyed
+from pixelgait.robot.bundle.low_level_graph import fed, walker_velocity
 from pixelgait.robot.control.controller import (
     STAND,
     Controller,
@@ -19,10 +20,18 @@ from pixelgait.robot.control.controller import (
     velocity,
 )
 from pixelgait.robot.control.gait import standing_targets
+from pixelgait.robot.control.observation import base_velocity
 from pixelgait.robot.estimation.kinematics import posed
+from pixelgait.robot.estimation.leg_odometry import Motion
 from pixelgait.robot.interface import CONTROL_DT_S, JointCommand, Reading
-from pixelgait.robot.rotation import gravity
-from pixelgait.robot.runtime.state_machine import Inputs, Operation, OperatorCommands, RobotState
+from pixelgait.robot.rotation import gravity, product, to_base_frame
+from pixelgait.robot.runtime.state_machine import (
+    HALT_S,
+    Inputs,
+    Operation,
+    OperatorCommands,
+    RobotState,
+)
 from pixelgait.robot.safety.supervisor import Supervisor
 from pixelgait.robot.spec import GO2, Array, Legs, per_leg
 from tests.helpers import felt_by, no_image
@@ -59,7 +68,8 @@ def test_a_robot_stands_by_its_own_gains_and_walks_by_its_legs_without_a_jump_of
     operation, own = Operation(controller), (SPEC.kp_nm_per_rad, SPEC.kd_nms_per_rad)
     angles, commands, torques = standing_targets(SPEC), {}, []
     speeds, rest = np.zeros(12), angles
-    orders = [RobotState.READY] * 110 + [RobotState.WALKING] * 30 + [RobotState.LIMP] * 30
+    halts = round(HALT_S / CONTROL_DT_S)
+    orders = [RobotState.READY] * 110 + [RobotState.WALKING] * 30 + [RobotState.LIMP] * (halts + 30)
     for step, order in enumerate(orders):
         now = reading(step, angles + 1e-5 * (step % 2), speeds)  # encoders never stand quite still
         given = Inputs(now, {}, OperatorCommands(True, order), latent=STAND)
@@ -78,11 +88,44 @@ def test_a_robot_stands_by_its_own_gains_and_walks_by_its_legs_without_a_jump_of
             assert (command.kp == gains[0]).all()
             assert (command.kd == gains[1]).all()
     # A target moves by 0.157 rad a step at most, which is 6.3 Nm under the knees' own gains.
-    lying = 110 + 30
+    lying = 110 + 30 + halts
     np.testing.assert_allclose(torques[lying], torques[lying - 1], atol=1.0)
     assert np.abs(torques[lying - 1]).max() > 5.0
     assert controller.limited_share > 0.0
     assert commands[RobotState.WALKING][-1].targets == pytest.approx(wanted)
+
+
+@pytest.mark.parametrize("order", [RobotState.LIMP, RobotState.READY])
+def test_a_walker_slows_to_a_stand_before_it_stands_or_lies_down_by_other_gains(
+    order: RobotState,
+) -> None:
+    """Stiffer gains in mid-stride tip it over. An order to walk on ends that."""
+    asked: list[Array] = []
+
+    def walk(latent: Array, _: Reading, carried: Array) -> tuple[Array, Array]:
+        asked.append(velocity(latent))
+        return POSE, carried
+
+    controller = Controller(lambda *_: Decision(STAND, 10), walk, Supervisor(SPEC, legs=LEGS))
+    operation, pose = Operation(controller), standing_targets(SPEC)
+    halts, fast = round(HALT_S / CONTROL_DT_S), latent_of(np.array((0.6, 0.2, 0.5)))
+
+    def step(wanted: RobotState) -> RobotState:
+        now = reading(len(asked), pose + 1e-5 * (len(asked) % 2))
+        operation.step(Inputs(now, {}, OperatorCommands(True, wanted), latent=fast))
+        return operation.state
+
+    while not asked or asked[-1][0] < 0.5:
+        step(RobotState.WALKING)
+    for _ in range(halts // 2):
+        assert step(order) is RobotState.WALKING
+    assert 0.0 <= asked[-1][0] < 0.1
+    step(RobotState.WALKING)
+    assert asked[-1][0] > 0.5
+    states = [step(order) for _ in range(halts + 1)]
+    assert states[:-1] == [RobotState.WALKING] * halts
+    assert states[-1] in (RobotState.LYING_DOWN, RobotState.READY)
+    np.testing.assert_allclose(asked[-1], 0.0, atol=1e-9)
 
 
 def test_targets_of_a_soft_walker_reach_as_far_as_its_gains_need() -> None:
@@ -143,11 +186,11 @@ def test_gravity_points_down_in_the_base() -> None:
 
 
 def test_commands_stay_within_a_walkers_ranges_and_it_creeps_to_turn() -> None:
-    assert obeyed(LEGS, latent_of(np.array((3.0, -2.0, 5.0)))).tolist() == [1.5, -0.4, 1.0]
+    assert walker_velocity(LEGS, latent_of(np.array((3.0, -2.0, 5.0)))).tolist() == [1.5, -0.4, 1.0]
     creeps = replace(LEGS, least_turning_speed_m_per_s=0.2)
-    assert obeyed(creeps, latent_for(0.0, 0.5)) == pytest.approx((0.2, 0.0, 0.5))
-    assert obeyed(creeps, latent_for(0.0, 0.05)) == pytest.approx((0.0, 0.0, 0.05))
-    assert obeyed(creeps, latent_of(np.array((-0.5, 0.0, 0.5))))[0] == pytest.approx(-0.5)
+    assert walker_velocity(creeps, latent_for(0.0, 0.5)) == pytest.approx((0.2, 0.0, 0.5))
+    assert walker_velocity(creeps, latent_for(0.0, 0.05)) == pytest.approx((0.0, 0.0, 0.05))
+    assert walker_velocity(creeps, latent_of(np.array((-0.5, 0.0, 0.5))))[0] == pytest.approx(-0.5)
 
 
 def test_a_command_to_the_side_survives_heading_hold_and_fades_when_sensors_are_stale() -> None:
@@ -168,3 +211,19 @@ def test_the_pose_of_a_walker_changes_height_and_load() -> None:
     same = posed(replace(GO2, default_pose_rad=np.zeros(12)), GO2.default_pose_rad)
     assert same.stand_height_m == pytest.approx(GO2.stand_height_m, abs=1e-3)
     np.testing.assert_allclose(same.feet_m, GO2.feet_m, atol=1e-3)
+
+
+def moving(**changes: Any) -> Motion:
+    """A motion with 0.5 m/s ahead, 0.2 m/s to the right."""
+    return Motion(0, 0, 0.4, 0.3, 0.5, -0.2, 0, (0, 0, 0), 0, 0, None, (0.0, 0.0, 1.0))._replace(
+        **changes
+    )
+
+
+def test_a_velocity_ahead_and_to_the_left_is_turned_into_a_tilted_base() -> None:
+    np.testing.assert_allclose(base_velocity(moving()), (0.5, -0.2, 0.0))
+    half = 0.5 * np.array((0.2, -0.3))
+    roll, pitch = (np.sin(half[0]), 0, 0, np.cos(half[0])), (0, np.sin(half[1]), 0, np.cos(half[1]))
+    up = to_base_frame((0.0, 0.0, 1.0), product(pitch, roll))
+    level = to_base_frame((0.5, -0.2, 0.0), product(pitch, roll))
+    np.testing.assert_allclose(base_velocity(moving(up=up)), level, atol=1e-12)

@@ -230,6 +230,18 @@ def test_the_map_starts_anew_when_the_odometry_jumps() -> None:
     assert walker.mapper.blind is None
 
 
+def test_the_map_starts_anew_when_the_clock_is_set_back() -> None:
+    """Otherwise an image would count as new until the clock is there again."""
+    walker, ahead = Walker([]), np.array((0.4, 0.0, 0.0))
+    walker.go(1.0)
+    walker.time_s -= 0.7
+    walker.mapper.step(walker.reading())
+    assert walker.mapper.blind == "the clock was set back"
+    assert walker.mapper.free_m(ahead) == 0.0
+    walker.go(0.3)
+    assert math.isinf(walker.mapper.free_m(ahead))
+
+
 def test_a_camera_that_measures_nothing_makes_no_way_free() -> None:
     walker = Walker([])
     walker.go(0.3)

@@ -13,7 +13,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -42,7 +41,7 @@ from pixelgait.robot.recording.writer import StepWriter
 from pixelgait.robot.runtime.control_loop import ControlStep
 from pixelgait.robot.runtime.state_machine import Inputs, OperatorCommands, RobotState
 from pixelgait.robot.safety.supervisor import SensorTimeouts
-from tests.conftest import child_environment
+from tests.conftest import child_environment, wait_for
 from tests.helpers import documented_keys
 from tests.robot.test_replay import POLICIES, RECORDINGS
 from tests.test_architecture import ROOT
@@ -55,7 +54,10 @@ def written(folder: Path) -> tuple[Path, ControlStep, ControlStep]:
     """A recording of a step with every optional value, and one with none."""
     bundle = load_bundle("navigator")
     image = Image(np.full(bundle.image_shape, 7, np.uint8), THIRD)
-    reading = Reading(THIRD, VALUES, -VALUES, VALUES[:4], VALUES[:3], lambda: image, -VALUES[:3])
+    reading = Reading(
+        *(THIRD, VALUES, -VALUES, VALUES[:4], VALUES[:3], lambda: image, -VALUES[:3], True),
+        height_scan=VALUES,
+    )
     commands = OperatorCommands(True, RobotState.WALKING, "remote control", (THIRD, -THIRD), 4)
     ages = {"joint_states": 1e-300, "imu/data": math.inf}
     sensor_timeouts = {"imu/data": SensorTimeouts(THIRD, 1.0, 2.0)}
@@ -77,7 +79,9 @@ def written(folder: Path) -> tuple[Path, ControlStep, ControlStep]:
         number=0,
         around=LocalMap().surroundings(THIRD, (0.0, 0.0, 0.3), 0.0),
     )
-    without_odometry = Inputs(replace(reading, odometry=None), ages, OperatorCommands())
+    without_odometry = Inputs(
+        replace(reading, odometry=None, height_scan=None), ages, OperatorCommands()
+    )
     bare = replace(full, inputs=without_odometry, fault=None, image=None, decision=None, number=1)
     bare = replace(bare, sent=False, around=None)
     file = folder / "walk.mcap"
@@ -174,6 +178,8 @@ def same_bits(recorded: RecordedStep, step: ControlStep) -> None:
     pairs = [(getattr(recorded, name), getattr(step.command, name)) for name in ("targets", "kp")]
     pairs += [(recorded.kd, step.command.kd), (mine.latent, theirs.latent)]
     names = ("joint_angles", "joint_velocities", "orientation", "angular_velocity", "odometry")
+    names = (*names, "height_scan")
+    assert mine.reading.lies == theirs.reading.lies
     pairs += [(getattr(mine.reading, name), getattr(theirs.reading, name)) for name in names]
     for found, given in pairs:
         assert (found is None) == (given is None)
@@ -294,9 +300,7 @@ def test_a_recording_is_finished_although_all_processes_receive_the_signal(
     with closing(recorder):
         recorder.begin(load_bundle("navigator"))
         recorder.step(as_handed_over(full))
-        deadline = time.monotonic() + 60.0
-        while not file.is_file() and time.monotonic() < deadline:
-            time.sleep(0.05)
+        wait_for(file.is_file)
         recorder._writer.send_signal(signal.Signals[name])
         recorder.step(as_handed_over(replace(full, number=1)))
     assert recorder.problem is None
@@ -310,10 +314,7 @@ def test_a_second_recorder_of_the_same_file_leaves_it_alone(tmp_path: Path) -> N
     with closing(first):
         first.begin(load_bundle("navigator"))
         first.step(as_handed_over(full))
-        deadline = time.monotonic() + 60.0
-        while not (first.path.is_file() and first.path.stat().st_size):  # then it holds the file
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
+        wait_for(lambda: first.path.is_file() and first.path.stat().st_size)  # then it holds it
         with closing(second):
             second.begin(load_bundle("navigator"))
             second.step(as_handed_over(full))

@@ -10,14 +10,14 @@ import pytest
 from mcap.reader import make_reader
 from mcap_ros2.decoder import DecoderFactory
 
-from pixelgait.robot.bundle import CONTRACT, SHIPPED, load_bundle
+from pixelgait.robot.bundle import load_bundle, shipped_names
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.recording.messages import SEEN, SEEN_DEPTH, image_messages
 from pixelgait.robot.recording.reader import read_recording
 from pixelgait.robot.recording.replay import format_figures, replay, replayed
 
 RECORDINGS = Path(__file__).resolve().parents[1] / "recordings"
-POLICIES = sorted(path.parent.name for path in SHIPPED.glob(f"*/{CONTRACT}"))
+POLICIES = shipped_names()
 
 
 @pytest.mark.parametrize("policy", POLICIES)

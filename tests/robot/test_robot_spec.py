@@ -9,10 +9,10 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from pixelgait.robot.control.gait import GRAVITY_M_PER_S2, joint_map, load_map, standing_targets
+from pixelgait.robot.control.gait import joint_map, load_map, standing_targets
 from pixelgait.robot.control.observation import imu_vector
 from pixelgait.robot.errors import UserError
-from pixelgait.robot.interface import JointCommand
+from pixelgait.robot.interface import GRAVITY_M_PER_S2, JointCommand
 from pixelgait.robot.spec import A1, GO2, LAIKAGO, LEGS, MINI_CHEETAH, ROBOTS, RobotSpec, find_robot
 from pixelgait.sim.body.randomisation import Randomisation
 from pixelgait.sim.engines.mujoco_body import MuJoCoBody

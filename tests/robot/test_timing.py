@@ -102,6 +102,7 @@ class Sender(Robot):
     def __init__(self) -> None:
         super().__init__(500)
         self.angles, self.velocities = A1.default_pose_rad, np.zeros(12)
+        self._moved_s = 0.0
 
     def take(self) -> None:
         self.takes += 1
@@ -127,8 +128,10 @@ class Sender(Robot):
         return {}
 
     def send(self, command: JointCommand) -> None:
-        wanted = command.targets if command.kp.any() else self.angles
-        self.velocities, self.angles = (wanted - self.angles) / PERIOD_S, wanted
+        wanted, now_s = command.targets if command.kp.any() else self.angles, time.monotonic()
+        took_s = max(PERIOD_S, now_s - self._moved_s)  # a slow computer's steps take longer
+        self.velocities = (wanted - self.angles) / took_s
+        self.angles, self._moved_s = wanted, now_s
 
 
 class Steps(NamedTuple):

@@ -57,7 +57,7 @@ class Robot:
         self.gain, self.pending = gain, [STILL] * lag
         self.least, self.drift = 0.0, 0.0  # command that it does not answer; of the yaw rate
         self.pose = np.zeros(3)
-        self.held = False
+        self.held = self.lies = False
         self.ages: dict[str, float] = {}
         self.orientation: np.ndarray | None = None
         self.steps = 0
@@ -74,6 +74,7 @@ class Robot:
             np.zeros(3),
             lambda: Image(np.zeros((8, 8, 3), np.uint8), time_s),
             self.pose,
+            self.lies,
         )
         command = self.operation.step(Inputs(reading, self.ages, commands, latent=latent)).command
         assert isinstance(command, VelocityCommand)
@@ -119,6 +120,16 @@ def test_the_high_level_walks_the_robot_through_its_states() -> None:
     assert {each.posture for each in robot.run(LIE, 1.0)} == {Posture.DOWN}
     robot.run(LIE, 1.0)
     assert (robot.state, robot.step(LIE).posture) == (RobotState.LIMP, Posture.IDLE)
+
+
+def test_a_robot_that_still_lies_is_not_ready() -> None:
+    robot = Robot()
+    robot.lies = True
+    assert not any(each.velocity.any() for each in robot.run(WALK, 5.0))
+    assert robot.state is RobotState.STANDING_UP
+    robot.lies = False
+    robot.run(WALK, 0.02)
+    assert robot.state is RobotState.WALKING
 
 
 def test_an_emergency_stop_is_the_robots_own_at_zero_velocity_whatever_the_sensors_say() -> None:

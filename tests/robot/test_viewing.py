@@ -6,7 +6,6 @@ import math
 import os
 import subprocess
 import sys
-import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -31,7 +30,7 @@ from pixelgait.robot.spec import A1, LEGS
 from pixelgait.robot.viewing.entries import PLOTS, Entry, Line, Numbers, Picture, recorded_entries
 from pixelgait.robot.viewing.rerun_viewer import shown
 from tests import foxglove
-from tests.conftest import alive, child_environment
+from tests.conftest import alive, child_environment, wait_for
 from tests.robot.test_replay import RECORDINGS
 
 
@@ -263,15 +262,11 @@ def test_the_window_is_for_this_computer_alone_and_ends_with_the_command(tmp_pat
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=child_environment()) as p:
         assert p.stdout is not None
         window = int(p.stdout.readline())
-        deadline = time.monotonic() + 20.0
-        while not (arguments := Path(f"{stand_in}.arguments")).exists():
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
+        arguments = Path(f"{stand_in}.arguments")
+        wait_for(arguments.exists)
         assert alive(window)
         p.kill()
-    while alive(window):
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    wait_for(lambda: not alive(window))
     assert arguments.read_text() == "--bind 127.0.0.1 --port 1234 --hide-welcome-screen\n"
 
 

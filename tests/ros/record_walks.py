@@ -9,12 +9,12 @@ from pathlib import Path
 from mcap.reader import make_reader
 from mcap.writer import CompressionType, Writer
 
-from pixelgait.robot.bundle import CONTRACT, SHIPPED, load_bundle
+from pixelgait.robot.bundle import load_bundle, shipped_names
 from pixelgait.robot.recording.messages import COMMAND
 from tests.ros.support import AUTO, Processes
 
 FOLDER = Path(__file__).resolve().parents[1] / "recordings"
-POLICIES = sorted(path.parent.name for path in SHIPPED.glob(f"*/{CONTRACT}"))
+POLICIES = shipped_names()
 SECONDS = 1.0
 GOAL = ("--goal", "3.0", "0.5")  # of policies with a goal
 CHUNK_BYTES = 4 << 20  # one for a whole walk: zstd makes most of it

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +55,9 @@ stop.wait()
 """
 
 
+PRIORITY = -10  # a nice value, where the tests may lower it
+
+
 class Processes:
     """Nodes of one test, on a ROS domain of their own."""
 
@@ -84,6 +88,8 @@ class Processes:
             text=True,
             env=self.environment,
         )
+        with suppress(PermissionError):  # robots and controllers have deadlines, tests have none
+            os.setpriority(os.PRIO_PROCESS, process.pid, PRIORITY)
         self.running.append(process)
         return process
 
@@ -213,6 +219,13 @@ class Client:
         self.executor.shutdown()
         self.node.destroy_node()
         self.context.shutdown()
+
+
+def output_of(process: subprocess.Popen[str]) -> str:
+    """Standard output of a process, once it has ended."""
+    assert process.wait(60) is not None
+    assert process.stdout is not None
+    return process.stdout.read()
 
 
 def told(status: Any) -> tuple[int, str, dict[str, str]]:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from pixelgait.robot.spec import A1
-from tests.ros.support import AUTO, Client, FakeRobot, Processes
+from tests.ros.support import AUTO, Client, FakeRobot, Processes, output_of
 
 
 def test_camera_info_is_judged_by_the_policys_field_of_view() -> None:
@@ -54,8 +54,7 @@ def test_a_camera_of_another_lens_is_refused(
     )
     run = processes.start("pixelgait-run", iap_bundle, *AUTO, *remapped)
     client.spin(lambda: run.poll() is not None)
-    assert run.stdout is not None
-    assert f"error: /{camera}/camera_info: the policy would see 1.60 rad" in run.stdout.read()
+    assert f"error: /{camera}/camera_info: the policy would see 1.60 rad" in output_of(run)
     client.spin(lambda: not (client.commands and client.commands[-1].position))
 
 
@@ -118,8 +117,7 @@ def test_a_latched_camera_info_is_received(
     publisher.publish(camera_info(0, "", 48, 64, wide))
     run = processes.start("pixelgait-run", iap_bundle, *AUTO)
     client.spin(lambda: run.poll() is not None)
-    assert run.stdout is not None
-    assert f"error: /{topic}: the policy would see 1.60 rad" in run.stdout.read()
+    assert f"error: /{topic}: the policy would see 1.60 rad" in output_of(run)
     assert not any(np.any(command.position) for command in client.commands)
 
 
@@ -140,6 +138,5 @@ def test_an_unpublished_lens_is_reported_as_not_checked(
     client.spin_for(0.5)
     run.terminate()
     client.spin(lambda: run.poll() is not None)
-    assert run.stdout is not None
     why = "is not calibrated" if speaks else "has no message"
-    assert run.stdout.read().count(f"the camera's lens is not checked: /{topic} {why}") == 1
+    assert output_of(run).count(f"the camera's lens is not checked: /{topic} {why}") == 1

@@ -14,11 +14,12 @@ import pytest
 from pixelgait.robot.ros.common import static_transforms
 from pixelgait.robot.ros.common.static_transforms import StaticTransforms
 from pixelgait.robot.ros.monitoring.camera_checks import CameraMountCheck
-from pixelgait.robot.spec import A1
+from pixelgait.robot.spec import A1, TrainedMounts, trained_mounts
 from tests.ros.support import AUTO, PUBLISH_MOUNTS, Client, FakeRobot, Processes
 
 PITCH_RAD = A1.camera.pitch_down_rad
 X_M, Y_M, Z_M = A1.camera.position_m
+ONE = TrainedMounts.one(A1.camera)
 Transform = tuple[str, str, tuple[float, float, float], tuple[float, float, float, float]]
 
 
@@ -59,7 +60,9 @@ def message(transforms: list[Transform]) -> Any:
 def heard(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Problem and unknown part of a check that has received some transforms."""
 
-    def hear(transforms: list[Transform], *frames: str) -> tuple[str | None, str | None]:
+    def hear(
+        transforms: list[Transform], *frames: str, mounts: TrainedMounts = ONE
+    ) -> tuple[str | None, str | None]:
         frames = frames or ("camera_color_optical_frame",)
         waiting = [(message([each]), None) for each in transforms]
         handle: Any = contextlib.nullcontext()
@@ -68,7 +71,7 @@ def heard(monkeypatch: pytest.MonkeyPatch) -> Any:
             create_subscription=lambda *_: SimpleNamespace(handle=handle, msg_type=None)
         )
         monkeypatch.setattr(static_transforms, "TFMessage", object)
-        watch = CameraMountCheck(StaticTransforms(node, "base_link"), A1.camera)
+        watch = CameraMountCheck(StaticTransforms(node, "base_link"), mounts)
         named = tuple(frame for frame in frames if frame)  # images need not say
         return watch.problem(named), watch.unknown(named)
 
@@ -114,6 +117,27 @@ def test_a_misplaced_camera_is_described(
     problem, unknown = heard(transforms)
     assert problem.startswith(f"/tf_static: 'camera_color_optical_frame' {says}"), problem
     assert unknown is None
+
+
+@pytest.mark.parametrize(
+    ("height_m", "down_rad", "says"),
+    [
+        (0.68, 0.04, None),
+        (0.32, 0.36, None),
+        (0.8, 0.2, "sits at (0.20, 0.01, 0.53) m, the policy was made for (0.20, 0.00, -0.02 to"),
+        (0.5, 0.5, "looks 0.50 rad down, the policy was made for 0.03 to 0.37 rad"),
+    ],
+)
+def test_any_mount_of_the_training_is_accepted_and_no_other(
+    heard: Any, height_m: float, down_rad: float, says: str | None
+) -> None:
+    camera = {"trained_eye_height_m": [0.25, 0.7], "trained_eye_pitch_rad": [0.03, 0.37]}
+    mounts = trained_mounts(camera, A1.camera, A1.stand_height_m)
+    where = 0.1, 0.0, height_m - A1.stand_height_m - Z_M
+    transforms = moved("camera_link", where=where, turned=about("y", down_rad))
+    problem, _ = heard(transforms, mounts=mounts)
+    assert problem is None if says is None else says in problem
+    assert heard(transforms)[0] is not None or abs(where[2]) < 0.05  # a policy of one mount
 
 
 @pytest.mark.parametrize(("down_rad", "away_m"), [(0.08, 0.0), (-0.08, 0.0), (0.0, 0.04)])

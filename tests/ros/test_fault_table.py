@@ -22,14 +22,14 @@ from pixelgait.robot.ros.common.discovery import OwnDomain, private_environment
 from pixelgait.robot.ros.common.distributions import profile_variables
 from pixelgait.robot.ros.common.ros2 import LOOPBACK
 from pixelgait.robot.spec import A1
-from tests.faults.cases import GROUPS, JOINTS
+from tests.faults.cases import GROUPS, IMUS, JOINTS
 from tests.faults.driver import ReceivedCommand
 from tests.faults.events import judge, survive
 from tests.faults.go2 import GO2_FAULTS
 from tests.faults.robot import STANDS
 from tests.faults.ros2_control import yielding
-from tests.faults.table import FaultsConfig, report, written
-from tests.faults.trial import DAMPS, ENDS, SILENT, SINKS, WALK_S, WALKS, Trial, worst
+from tests.faults.table import FaultsConfig, groups_of, page, report, written
+from tests.faults.trial import DAMPS, ENDS, SILENT, SINKS, WALK_S, WALKS, Trial, within_limit, worst
 
 
 def test_a_row_is_measured_and_written(tmp_path: Path) -> None:
@@ -78,8 +78,17 @@ def test_single_rows_of_a_page_are_renewed(tmp_path: Path) -> None:
         "simulated robot: a position that is NaN",
         "simulated robot: fewer efforts than names",
         "simulated robot: names of another robot",
+        "Silence and stamps: joints stamped 3 s ahead",
+        "Silence and stamps: joints that repeats a stamp",
+        "At the start: no robot",
+        "Other nodes on the network: a second publisher of IMU data",
+        "Other nodes on the network: a second controller",
         "Unitree Go2 over DDS: SIGINT",
+        "Unitree Go2 over DDS: states end, motors follow",
+        "Unitree Go2 over DDS: states of a wrong checksum",
         "ros2_control: the controller is unloaded",
+        "ros2_control: another node can command",
+        "ros2_control: without --arm",
     ],
 )
 def test_faults_that_were_once_mishandled(name: str) -> None:
@@ -157,6 +166,21 @@ def test_faults_are_many_and_named_once() -> None:
     names = [f"{group}: {case.name}" for group, cases in GROUPS.items() for case in cases]
     assert len(names) >= 60
     assert len(set(names)) == len(names)
+
+
+def test_a_bundle_that_is_asked_for_has_the_faults_that_it_can_have(tmp_path: Path) -> None:
+    """In groups of its own, which the page keeps beside the others."""
+    bundle = load_bundle("iap-rgbd-go2")
+    found = groups_of(bundle)
+    assert {case.bundle for cases in found.values() for case in cases} == {str(bundle.folder)}
+    go2, camera = (f"{group}, iap-rgbd-go2" for group in ("Unitree Go2 over DDS", "Camera"))
+    assert len(found[go2]) == len(GO2_FAULTS) - 1  # all but that of another robot's bundle
+    assert {"black images", "depth upside down"} <= {case.name for case in found[camera]}
+    assert not {each.partition(",")[0] for each in found} & {"Goals", "ros2_control"}
+    assert not any(each.startswith("Unitree") for each in groups_of(load_bundle("iap")))
+    rows = {("IMU", IMUS[0].name): f"| {IMUS[0].name} | a |", (go2, "SIGINT"): "| SIGINT | b |"}
+    (tmp_path / "page.md").write_text(page(rows))
+    assert rows.items() <= written(tmp_path / "page.md").items()
 
 
 def test_the_page_has_a_row_of_every_fault_with_its_words() -> None:
@@ -265,3 +289,29 @@ def test_a_lost_command_is_no_jump() -> None:
 
     assert jump(5.0) == pytest.approx(1.0)
     assert jump(5.5) == pytest.approx(1.5)
+
+
+def test_a_hand_over_of_gains_moves_a_target_by_what_keeps_the_torque_and_few_times() -> None:
+    """A knee that sags by 0.15 rad under 40 Nm/rad: twice as far under 20."""
+    bundle = load_bundle("walk-go2")
+    spec = bundle.spec
+    soft = replace(bundle, legs=replace(bundle.legs, kp_nm_per_rad=spec.kp_nm_per_rad / 2.0))
+    most = spec.target_speed_limit_rad_per_s[2] * CONTROL_DT_S
+
+    def within(*steps: float, own: bool = False) -> bool:
+        knees = itertools.accumulate(steps, initial=0.0)
+        targets = [spec.default_pose_rad + most * each * (np.arange(12) == 2) for each in knees]
+        sent = [
+            ReceivedCommand(t, t, each)
+            for t, each in zip(
+                0.01 * np.arange(-1, len(targets)), (targets[0], *targets), strict=False
+            )
+        ]
+        return within_limit(sent, bundle if own else soft)
+
+    handover = 1.0 + 0.15 / most
+    assert within(1.0, 1.0, own=True)
+    assert not within(1.01, own=True)
+    assert within(1.0, -handover, 1.0, handover)
+    assert not within(handover + 0.01)
+    assert not within(1.01, -1.01, 1.01)

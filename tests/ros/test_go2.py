@@ -22,13 +22,14 @@ from pixelgait.sim.ros.node import SimConfig
 from pixelgait.sim.ros.node import run as run_simulator
 from tests.faults.go2 import BENT, MUJOCO
 from tests.ros.go2 import Listener, press, tell
-from tests.ros.support import PATIENT, Client, Processes
+from tests.ros.support import PATIENT, Client, Processes, output_of, told
 from tests.ros.test_other_nodes import set_parameter
 
 STATE_AGES = ("ageing_s.lowstate:=1.0", "stale_s.lowstate:=1.5", "timeout_s.lowstate:=2.0")
 CAMERA_AGES = tuple(each for each in PATIENT if "camera" in each)
 PATIENT_GO2 = ("--ros-args", *(p for each in (*STATE_AGES, *CAMERA_AGES) for p in ("-p", each)))
 AUTO_GO2 = ("--auto-arm", *PATIENT_GO2)
+FLAT = ("--robot", "go2", "--scene", "flat")
 CONFIGURE, CLEANUP, ACTIVATE, DEACTIVATE = 1, 2, 3, 4  # lifecycle_msgs/Transition
 
 
@@ -69,7 +70,7 @@ def test_nothing_is_sent_before_the_robot_shall_stand_up(
 ) -> None:
     """Then at 500 Hz, though the controller runs at 100; after a kill the robot damps."""
     listener = Listener(processes, link)
-    processes.start("pixelgait-sim", "--robot", "go2", "--link", link, "--scene", "flat")
+    processes.start("pixelgait-sim", *FLAT, "--link", link)
     run = processes.start("pixelgait-run", "walk-go2", "--link", link, *PATIENT_GO2)
     client.wait_for_state("limp")
     assert client.order("arm")[0]
@@ -98,13 +99,12 @@ def test_a_robot_without_its_camera_keeps_its_motors(
     processes: Processes, client: Client, link: str, switcher: MotionSwitcher, heights: list[float]
 ) -> None:
     """Let go first, it would lie there for a wrong name of a topic."""
-    processes.start("pixelgait-sim", "--robot", "go2", "--link", link, "--scene", "flat")
+    processes.start("pixelgait-sim", *FLAT, "--link", link)
     client.spin(lambda: heights)
     nowhere = ("--ros-args", "-r", "camera/depth/image_rect_raw:=nowhere")
     run = processes.start("pixelgait-run", "iap-depth-go2", "--link", link, "--auto-arm", *nowhere)
     assert run.wait(60) == 1
-    assert run.stdout is not None
-    assert "no message on camera/depth/image_rect_raw for 15 s" in run.stdout.read()
+    assert "no message on camera/depth/image_rect_raw for 15 s" in output_of(run)
     assert switcher.mode() == "normal"
     client.spin_for(0.5)  # what is under way
     assert min(heights) > 0.2
@@ -115,7 +115,7 @@ def test_a_real_robot_gets_a_dry_run_without_arm(processes: Processes, client: C
     from pixelgait.robot.ros.common import ros2
 
     real = "go2:lo:0"
-    processes.start("pixelgait-sim", "--robot", "go2", "--link", real, "--scene", "flat")
+    processes.start("pixelgait-sim", *FLAT, "--link", real)
     shadow: list[Any] = []
     client.node.create_subscription(
         ros2.JointState, ros2.SHADOW_COMMAND, shadow.append, ros2.COMMAND_QOS
@@ -127,15 +127,14 @@ def test_a_real_robot_gets_a_dry_run_without_arm(processes: Processes, client: C
     run.send_signal(signal.SIGINT)
     assert run.wait(20) == 0
     assert listener.heard().heard == 0
-    assert run.stdout is not None
-    assert "dry run: a real robot is commanded" in run.stdout.read()
+    assert "dry run: a real robot is commanded" in output_of(run)
 
 
 @pytest.mark.slow
 def test_the_remote_arms_and_stops(
     processes: Processes, client: Client, link: str, heights: list[float]
 ) -> None:
-    robot = processes.script(BENT, "--robot", "go2", "--link", link, "--scene", "flat")
+    robot = processes.script(BENT, *FLAT, "--link", link)
     run = processes.start("pixelgait-run", "walk-go2", "--link", link, *PATIENT_GO2)
     client.wait_for_state("limp")
     press(robot, STAND_UP)
@@ -162,7 +161,7 @@ def test_the_sticks_of_the_remote_steer_instead_of_the_policy(
     processes: Processes, client: Client, link: str
 ) -> None:
     """It turns on the spot, stands, walks; then the policy goes on. The recording has it all."""
-    robot = processes.script(BENT, "--robot", "go2", "--link", link, "--scene", "flat")
+    robot = processes.script(BENT, *FLAT, "--link", link)
     recording = processes.folder / "walk.mcap"
     line = ("rover-go2", "--link", link, "--record", recording, *AUTO_GO2)
     run = processes.start("pixelgait-run", *line)
@@ -190,8 +189,7 @@ def test_the_sticks_of_the_remote_steer_instead_of_the_policy(
     assert run.wait(30) == 0
     replayed = processes.start("pixelgait-replay", recording)
     assert replayed.wait(60) == 0
-    assert replayed.stdout is not None
-    assert "bit for bit" in replayed.stdout.read()
+    assert "bit for bit" in output_of(replayed)
 
 
 def listened_poses(client: Client) -> list[tuple[float, float, float]]:
@@ -220,14 +218,13 @@ def test_it_walks_in_the_vendors_simulator(
     processes: Processes, client: Client, link: str, heights: list[float], bridge: str
 ) -> None:
     """A stand-in that sends what unitree_mujoco's two programs send."""
-    processes.script(MUJOCO, bridge, "--robot", "go2", "--link", link, "--scene", "flat")
+    processes.script(MUJOCO, bridge, *FLAT, "--link", link)
     line = ("walk-go2", "--link", link, "--duration", 2, *AUTO_GO2)
     run = processes.start("pixelgait-run", *line)
     client.wait_for_state("walking")
     assert heights[-1] > 0.2
     assert run.wait(60) == 0
-    assert run.stdout is not None
-    said = run.stdout.read()
+    said = output_of(run)
     assert "there is no motion_switcher: the motors of a simulator are free" in said
     filled = bridge == "cpp"
     assert ("lowstate has no checksum: taken from a simulator on lo" in said) is not filled
@@ -241,13 +238,12 @@ def test_an_empty_battery_keeps_the_robot_down_and_lays_it_down(
     """Unless a parameter forces it; the battery is on ROS 2's topic as well."""
     from sensor_msgs.msg import BatteryState
 
-    robot = processes.script(BENT, "--robot", "go2", "--link", link, "--scene", "flat")
+    robot = processes.script(BENT, *FLAT, "--link", link)
     tell(robot, "charge 2")
     alone = processes.start("pixelgait-run", "walk-go2", "--link", link, *AUTO_GO2)
     empty = "battery at 2 %: the robot must not stand"
     assert alone.wait(60) == 1
-    assert alone.stdout is not None
-    assert alone.stdout.read().splitlines()[-1] == f"error: {empty}"
+    assert output_of(alone).splitlines()[-1] == f"error: {empty}"
     batteries: list[Any] = []
     client.node.create_subscription(BatteryState, "battery_state", batteries.append, 10)
     newest = client.diagnose()
@@ -279,15 +275,14 @@ def test_an_empty_battery_keeps_the_robot_down_and_lays_it_down(
 def test_a_second_controller_beside_one_that_walks_is_refused(
     processes: Processes, client: Client, link: str, heights: list[float]
 ) -> None:
-    processes.start("pixelgait-sim", "--robot", "go2", "--link", link, "--scene", "flat")
+    processes.start("pixelgait-sim", *FLAT, "--link", link)
     first = processes.start("pixelgait-run", "walk-go2", "--link", link, *AUTO_GO2)
     client.wait_for_state("walking")
     second = processes.start(
         *("pixelgait-run", "walk-go2", "--link", link, *AUTO_GO2, "-r", "__node:=second")
     )
     client.spin(lambda: second.poll() is not None, 60.0)
-    assert second.stdout is not None
-    last = second.stdout.read().splitlines()[-1]
+    last = output_of(second).splitlines()[-1]
     assert "another program commands the motors on rt/lowcmd: " in last
     assert f"(process {first.pid} on " in last
     client.spin_for(1.0)
@@ -301,7 +296,7 @@ def test_the_node_can_be_configured_again_after_cleanup(
     processes: Processes, client: Client, link: str, switcher: MotionSwitcher
 ) -> None:
     """As at first: it takes the motors, and gives them back."""
-    processes.start("pixelgait-sim", "--robot", "go2", "--link", link, "--scene", "flat")
+    processes.start("pixelgait-sim", *FLAT, "--link", link)
     processes.start("pixelgait-run", "walk-go2", "--link", link, "--no-autostart", *PATIENT_GO2)
     for _ in range(2):
         assert client.transition(CONFIGURE)
@@ -326,8 +321,7 @@ def test_a_missing_dds_is_reported_with_its_cause(processes: Processes, link: st
     finally:
         for each in taken:
             each.close()
-    assert run.stdout is not None
-    assert run.stdout.read().splitlines()[-1].startswith("error: no DDS on interface 'lo': ")
+    assert output_of(run).splitlines()[-1].startswith("error: no DDS on interface 'lo': ")
 
 
 def test_without_cyclonedds_a_line_says_what_to_install(processes: Processes) -> None:
@@ -335,9 +329,8 @@ def test_without_cyclonedds_a_line_says_what_to_install(processes: Processes) ->
     code += "from pixelgait.robot.ros.run import main; main()"
     run = processes.script(code, "walk-go2", "--link", "go2:lo")
     assert run.wait(60) == 1
-    assert run.stdout is not None
     line = "error: --link go2:lo needs cyclonedds: pip install 'pixelgait[go2]'"
-    assert run.stdout.read().splitlines() == [line]
+    assert output_of(run).splitlines() == [line]
 
 
 def test_a_simulated_go2_is_refused_on_an_interface_of_a_real_robot(
@@ -353,3 +346,55 @@ def test_a_simulated_go2_is_refused_on_an_interface_of_a_real_robot(
         )
     with pytest.raises(UserError, match="unknown scene"):
         run_simulator(SimConfig(robot="go2", link="go2:eth0", any_interface=True, scene="nowhere"))
+
+
+@pytest.mark.slow
+def test_battery_and_motors_are_reported(processes: Processes, client: Client, link: str) -> None:
+    robot = processes.script(BENT, *FLAT, "--link", link)
+    processes.start("pixelgait-run", "walk-go2", "--link", link, *AUTO_GO2)
+    newest = client.diagnose()
+    client.wait_for_state("walking")
+    client.spin(lambda: "motors" in newest)
+    level, message, values = told(newest["motors"])
+    assert (level, message) == (0, "")
+    assert int(values.pop("late_commands")) >= 0
+    assert values == {
+        **{"battery_percent": "80", "battery_v": "28.8"},
+        **{"hottest_motor_deg_c": "30", "lost_packets": "0"},
+    }
+    tell(robot, "heat 75")
+    client.spin(lambda: newest["motors"].message == "FL_thigh_joint has 75 deg C")
+    tell(robot, "charge 19")
+    both = "battery at 19 %, FL_thigh_joint has 75 deg C"
+    client.spin(lambda: told(newest["motors"])[:2] == (1, both))
+
+
+def test_a_longer_driver_timeout_is_refused(processes: Processes, link: str) -> None:
+    """A loop that was held up for so long would go on stiff on a robot that lies."""
+    line = ("walk-go2", "--link", link, "--ros-args", "-p", "driver_timeout_s:=2.0")
+    assert "error: parameter: " in output_of(processes.start("pixelgait-run", *line))
+
+
+@pytest.mark.slow
+def test_a_restarted_robot_is_not_commanded_before_activation(
+    processes: Processes, client: Client, link: str, switcher: MotionSwitcher
+) -> None:
+    """Its own program has the motors, and a writer of commands, as at first."""
+    robot = ("pixelgait-sim", *FLAT, "--link", link)
+    sim = processes.start(*robot)
+    processes.start("pixelgait-run", "walk-go2", "--link", link, "--no-autostart", *AUTO_GO2)
+    assert client.transition(CONFIGURE)
+    assert client.transition(ACTIVATE)
+    client.wait_for_state("walking")
+    assert client.transition(DEACTIVATE)
+    sim.kill()
+    sim.wait()
+    processes.start(*robot)
+    listener = Listener(processes, link)
+    assert switcher.mode() == "normal"
+    client.spin_for(1.0)
+    assert listener.heard().heard == 0
+    client.states.clear()
+    assert client.transition(ACTIVATE)
+    assert switcher.mode() == ""
+    client.wait_for_state("walking")

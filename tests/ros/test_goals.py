@@ -48,8 +48,13 @@ class Wire:
     def __exit__(self, *_: object) -> None:
         pass
 
-    def take_message(self, *_: object) -> Any:
-        return (self.waiting.pop(0), None) if self.waiting else None
+    def take_message(self, _: object, serialized: bool) -> Any:
+        from rclpy.serialization import serialize_message
+
+        if not self.waiting:
+            return None
+        message = self.waiting.pop(0)
+        return (serialize_message(message) if serialized else message), None
 
 
 class Robot:
@@ -189,6 +194,11 @@ class Robot:
         return self.operation.controller.arrived and self.x == pytest.approx(0.8, abs=0.02)
 
 
+@pytest.fixture
+def robot(monkeypatch: pytest.MonkeyPatch) -> Robot:
+    return Robot(monkeypatch)
+
+
 def half() -> float:
     return 0.5
 
@@ -212,8 +222,8 @@ def lines(robot: Robot, words: str) -> int:
     return sum(words in line for line in robot.said)
 
 
-def test_the_same_goal_again_after_arrival_is_a_new_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    robot = Robot(monkeypatch).activate()
+def test_the_same_goal_again_after_arrival_is_a_new_one(robot: Robot) -> None:
+    robot.activate()
     robot.tell(1.0)
     assert robot.arrives()
     robot.x = -1.0  # carried away: it stands, as there is no new goal
@@ -224,10 +234,8 @@ def test_the_same_goal_again_after_arrival_is_a_new_one(monkeypatch: pytest.Monk
     assert lines(robot, "on the way to (1.00, 0.00)") == 2
 
 
-def test_a_goal_at_the_robots_own_place_is_reported_as_reached(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    robot = Robot(monkeypatch).activate()
+def test_a_goal_at_the_robots_own_place_is_reported_as_reached(robot: Robot) -> None:
+    robot.activate()
     robot.tell(1.0)
     assert robot.arrives()
     robot.tell(0.9)
@@ -236,10 +244,8 @@ def test_a_goal_at_the_robots_own_place_is_reported_as_reached(
     assert robot.said[-2:] == ["goal_pose: on the way to (0.90, 0.00)", "goal_pose: arrived"]
 
 
-def test_the_same_goal_again_after_it_was_given_up_is_a_new_one(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    robot = Robot(monkeypatch).activate()
+def test_the_same_goal_again_after_it_was_given_up_is_a_new_one(robot: Robot) -> None:
+    robot.activate()
     robot.latent = NOTHING  # in front of a shut door
     robot.tell(1.0)
     robot.run(GIVE_UP_S + 1.0)
@@ -250,11 +256,9 @@ def test_the_same_goal_again_after_it_was_given_up_is_a_new_one(
     assert robot.arrives()
 
 
-def test_the_same_goal_again_after_it_was_cancelled_is_a_new_one(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_same_goal_again_after_it_was_cancelled_is_a_new_one(robot: Robot) -> None:
     """Also where no control step has come in between."""
-    robot = Robot(monkeypatch).activate()
+    robot.activate()
     robot.tell(1.0)
     robot.run(0.5)
     decided = robot.operation.controller.decision
@@ -266,11 +270,9 @@ def test_the_same_goal_again_after_it_was_cancelled_is_a_new_one(
     assert lines(robot, "on the way") == 2
 
 
-def test_the_same_goal_right_after_it_was_cancelled_is_accepted(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_same_goal_right_after_it_was_cancelled_is_accepted(robot: Robot) -> None:
     """Two subscriptions hear every goal, of which the second changes nothing."""
-    robot = Robot(monkeypatch).activate()
+    robot.activate()
     robot.tell(1.0)
     robot.step()
     robot.operator.go_to(None)
@@ -282,10 +284,8 @@ def test_the_same_goal_right_after_it_was_cancelled_is_accepted(
     assert lines(robot, "refused, x, y are nan") == 1
 
 
-def test_a_goal_repeated_on_the_way_is_logged_once_and_times_out(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    robot = Robot(monkeypatch).activate()
+def test_a_goal_repeated_on_the_way_is_logged_once_and_times_out(robot: Robot) -> None:
+    robot.activate()
     robot.latent = NOTHING
     robot.run(GIVE_UP_S, told_every_s=1.0, x=3.0)
     robot.run(0.5)
@@ -295,9 +295,9 @@ def test_a_goal_repeated_on_the_way_is_logged_once_and_times_out(
     ]
 
 
-def test_a_repeated_goal_leaves_the_memory_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_repeated_goal_leaves_the_memory_as_it_is(robot: Robot) -> None:
     """A decision that holds for ten steps is not taken anew either."""
-    robot = Robot(monkeypatch).activate()
+    robot.activate()
     robot.tell(9.0)
     robot.run(1.0)
     images = robot.images
@@ -309,10 +309,8 @@ def test_a_repeated_goal_leaves_the_memory_as_it_is(monkeypatch: pytest.MonkeyPa
     assert lines(robot, "on the way to (9.50") == lines(robot, "its frame is 'map'") == 1
 
 
-def test_a_goal_repeated_after_arrival_is_ignored_until_the_robot_has_left(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    robot = Robot(monkeypatch).activate()
+def test_a_goal_repeated_after_arrival_is_ignored_until_the_robot_has_left(robot: Robot) -> None:
+    robot.activate()
     robot.run(6.0, told_every_s=1.0, x=1.0)
     assert robot.operation.controller.arrived
     assert lines(robot, "on the way") == 1
@@ -333,9 +331,8 @@ def test_a_goal_repeated_after_arrival_is_ignored_until_the_robot_has_left(
     ],
 )
 def test_a_goal_stamped_at_another_time_is_refused(
-    monkeypatch: pytest.MonkeyPatch, off_s: float, reason: str | None
+    robot: Robot, off_s: float, reason: str | None
 ) -> None:
-    robot = Robot(monkeypatch)
     robot.now_s = 1e6
     robot.activate()
     robot.tell(3.0, stamp_s=robot.now_s + off_s)
@@ -345,10 +342,8 @@ def test_a_goal_stamped_at_another_time_is_refused(
         assert robot.said == [f"goal_pose: refused, {reason}"]
 
 
-def test_a_repeated_goal_with_its_old_stamp_keeps_the_robot_walking(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    robot = Robot(monkeypatch).activate()
+def test_a_repeated_goal_with_its_old_stamp_keeps_the_robot_walking(robot: Robot) -> None:
+    robot.activate()
     given_s = robot.now_s
     for _ in range(8):
         robot.tell(100.0, stamp_s=given_s)
@@ -368,10 +363,8 @@ def test_a_repeated_goal_with_its_old_stamp_keeps_the_robot_walking(
         (np.nan, "x, y or the orientation is not finite"),
     ],
 )
-def test_the_robot_stands_while_odometry_has_no_heading(
-    monkeypatch: pytest.MonkeyPatch, w: float, why: str
-) -> None:
-    robot = Robot(monkeypatch).activate()
+def test_the_robot_stands_while_odometry_has_no_heading(robot: Robot, w: float, why: str) -> None:
+    robot.activate()
     robot.tell(3.0)
     robot.run(1.0)
     robot.w, before = w, robot.x
@@ -387,9 +380,9 @@ def test_the_robot_stands_while_odometry_has_no_heading(
     ]
 
 
-def test_odometry_that_jumps_is_logged_and_used(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_odometry_that_jumps_is_logged_and_used(robot: Robot) -> None:
     """The goal stays where it is in the odometry's frame."""
-    robot = Robot(monkeypatch).activate()
+    robot.activate()
     robot.tell(3.0)
     robot.run(1.0)
     robot.off_m = 2.0
@@ -404,10 +397,8 @@ def test_odometry_that_jumps_is_logged_and_used(monkeypatch: pytest.MonkeyPatch)
     assert lines(robot, "jumped") == 1
 
 
-def test_odometry_after_invalid_values_is_compared_with_the_last_valid_pose(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    robot = Robot(monkeypatch).activate()
+def test_odometry_after_invalid_values_is_compared_with_the_last_valid_pose(robot: Robot) -> None:
+    robot.activate()
     robot.off_m = np.nan
     robot.run(0.1)
     robot.off_m = 4.0
@@ -415,11 +406,9 @@ def test_odometry_after_invalid_values_is_compared_with_the_last_valid_pose(
     assert lines(robot, "odom: jumped by 4 m") == len(robot.said) == 1
 
 
-def test_odometry_that_changes_its_frame_drops_the_goal(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_odometry_that_changes_its_frame_drops_the_goal(robot: Robot) -> None:
     """The robot stands until it gets a goal in the new frame."""
-    robot = Robot(monkeypatch).activate()
+    robot.activate()
     robot.tell(3.0)
     robot.run(1.0)
     robot.frame, robot.off_m = "map", 2.0  # in which the robot is elsewhere: no jump
@@ -446,10 +435,7 @@ def test_odometry_that_changes_its_frame_drops_the_goal(
 
 
 @pytest.mark.parametrize("child", ["", "base_link", "/base_link", "base_footprint"])
-def test_odometry_of_the_base_causes_no_warning(
-    monkeypatch: pytest.MonkeyPatch, child: str
-) -> None:
-    robot = Robot(monkeypatch)
+def test_odometry_of_the_base_causes_no_warning(robot: Robot, child: str) -> None:
     robot.child = child
     robot.activate()
     robot.tell(1.0)
@@ -457,11 +443,10 @@ def test_odometry_of_the_base_causes_no_warning(
     assert lines(robot, "odom") == 0
 
 
-def test_noise_after_arrival_does_not_restart_a_repeated_goal(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_noise_after_arrival_does_not_restart_a_repeated_goal(robot: Robot) -> None:
     """It stands just inside of what counts as there, and noise carries it to and fro."""
-    robot, rng = Robot(monkeypatch).activate(), np.random.default_rng(0)
+    robot.activate()
+    rng = np.random.default_rng(0)
     robot.tell(1.0)
     assert robot.arrives()
     for _ in range(30):
@@ -472,11 +457,8 @@ def test_noise_after_arrival_does_not_restart_a_repeated_goal(
     assert lines(robot, "on the way") == 1
 
 
-def test_the_reported_arrival_is_the_controllers(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_reported_arrival_is_the_controllers(robot: Robot) -> None:
     """Odometry may come several times within a control step, of which the last one counts."""
-    robot = Robot(monkeypatch)
     robot.latent, robot.x = NOTHING, 0.79
     robot.activate()
     robot.tell(1.0)
@@ -493,11 +475,9 @@ def test_the_reported_arrival_is_the_controllers(
     assert lines(robot, "given up") == 1
 
 
-def test_a_goal_is_refused_while_the_position_is_unknown(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_goal_is_refused_while_the_position_is_unknown(robot: Robot) -> None:
     """Odometry that ended, and odometry from before another operator."""
-    robot = Robot(monkeypatch).activate()
+    robot.activate()
     robot.knows = False
     robot.run(1.0)
     robot.tell(1.0)
@@ -514,8 +494,8 @@ def test_a_goal_is_refused_while_the_position_is_unknown(
     assert robot.operator.commands.goal_position is None
 
 
-def test_the_robot_stands_while_two_nodes_publish_odometry(monkeypatch: pytest.MonkeyPatch) -> None:
-    robot = Robot(monkeypatch).activate()
+def test_the_robot_stands_while_two_nodes_publish_odometry(robot: Robot) -> None:
+    robot.activate()
     robot.tell(9.0)
     robot.run(1.0)
     robot.goals.odometry_conflict = "2 publishers: /leg_odometry, /visual_odometry"
@@ -547,20 +527,15 @@ def test_a_first_goal_that_was_cancelled_does_not_come_back_with_configure(
     assert robot.x == 0.0
 
 
-def test_a_change_of_frame_without_a_goal_drops_nothing(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    robot = Robot(monkeypatch).activate()
+def test_a_change_of_frame_without_a_goal_drops_nothing(robot: Robot) -> None:
+    robot.activate()
     robot.frame = "map"
     robot.run(0.1)
     assert not robot.said
     assert robot.goals.status() == (True, "no goal")
 
 
-def test_odometry_of_another_frame_than_the_base_is_named_once(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    robot = Robot(monkeypatch)
+def test_odometry_of_another_frame_than_the_base_is_named_once(robot: Robot) -> None:
     robot.child = "camera_link"
     robot.activate()
     robot.tell(1.0)
@@ -673,10 +648,8 @@ def test_a_dropped_goal_does_not_come_back(
     assert lines(robot, "dropped") == 1
 
 
-def test_a_goal_during_an_emergency_stop_is_refused_with_a_message(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    robot = Robot(monkeypatch).activate()
+def test_a_goal_during_an_emergency_stop_is_refused_with_a_message(robot: Robot) -> None:
+    robot.activate()
     robot.operator.emergency_stop("somebody")
     robot.run(0.1)
     robot.tell(1.0)
@@ -706,10 +679,8 @@ def test_a_first_goal_may_be_dropped_before_activation(
     assert (robot.operation.state, robot.x) == (RobotState.WALKING, 0.0)
 
 
-def test_a_walk_with_a_repeated_goal_replays_bit_for_bit(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    robot = Robot(monkeypatch).activate()
+def test_a_walk_with_a_repeated_goal_replays_bit_for_bit(robot: Robot, tmp_path: Path) -> None:
+    robot.activate()
     robot.tell(1.0)
     assert robot.arrives()
     robot.x = -1.0
@@ -733,13 +704,12 @@ def test_a_walk_with_a_repeated_goal_replays_bit_for_bit(
     assert np.array_equal(followed, robot.followed)
 
 
-def test_a_flood_of_goals_costs_a_bounded_number_of_decisions_and_lines(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_flood_of_goals_costs_a_bounded_number_of_decisions_and_lines(robot: Robot) -> None:
     """Random goals at 100 Hz once cost a decision and a log line in every control step."""
     from pixelgait.robot.ros.commands.goal import GOALS_AT_ONCE, GOALS_PER_S
 
-    robot, rng = Robot(monkeypatch).activate(), np.random.default_rng(0)
+    robot.activate()
+    rng = np.random.default_rng(0)
     lines, logged, seconds = BoundedLines(lambda: robot.now_s), [], 5.0
     robot.tell(50.0)
     robot.run(0.1)
@@ -759,8 +729,8 @@ def test_a_flood_of_goals_costs_a_bounded_number_of_decisions_and_lines(
     assert robot.x > 1.0  # and it walks
 
 
-def test_a_goal_that_waits_is_void_after_it_was_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
-    robot = Robot(monkeypatch).activate()
+def test_a_goal_that_waits_is_void_after_it_was_cancelled(robot: Robot) -> None:
+    robot.activate()
     for number in range(6):
         robot.tell(10.0 + number)
         robot.step()
@@ -781,9 +751,8 @@ def test_log_lines_are_bounded_and_the_newest_is_not_lost() -> None:
     assert lines.rest() == []
 
 
-def test_legs_count_until_another_odometry_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_legs_count_until_another_odometry_begins(robot: Robot) -> None:
     """Whose frame is another: a goal on the way is void."""
-    robot = Robot(monkeypatch)
     robot.knows = False
     robot.goals.legs = lambda: robot.operation.motion
     robot.activate()
@@ -809,10 +778,7 @@ def test_legs_count_until_another_odometry_begins(monkeypatch: pytest.MonkeyPatc
     assert np.isnan(robot.goals.odometry()).all()
 
 
-def test_a_goal_for_a_robot_that_was_lifted_is_from_where_it_stands(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    robot = Robot(monkeypatch)
+def test_a_goal_for_a_robot_that_was_lifted_is_from_where_it_stands(robot: Robot) -> None:
     robot.knows = False
     robot.goals.legs = lambda: robot.operation.motion
     robot.activate()

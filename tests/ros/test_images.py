@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from pixelgait.robot.errors import UserError
 from tests.helpers import image_fields as message
-from tests.ros.support import AUTO, WALKING, Client, FakeRobot, Processes
+from tests.ros.support import AUTO, WALKING, Client, FakeRobot, Processes, output_of
 
 COLOUR, DEPTH = "camera/color/image_raw", "camera/depth/image_rect_raw"
 SIZE = 64
@@ -257,54 +257,41 @@ class Compressing:
 
 
 def test_a_camera_that_sends_only_compressed_images_is_found(
-    processes: Processes, rgbd_bundle: Path
+    processes: Processes, rgbd_bundle: Path, client: Client, robot: FakeRobot
 ) -> None:
     run = processes.start("pixelgait-run", rgbd_bundle, *AUTO)
-    client = Client(processes.domain)
-    try:
-        robot = FakeRobot(client)
-        robot.camera = Compressing(client, robot.camera, COLOUR, f"{COLOUR}/compressed")
-        robot.depth = Compressing(client, robot.depth, DEPTH, f"{DEPTH}/compressedDepth")
-        client.spin(lambda: len(client.commands) > WALKING)
-        assert run.poll() is None
-    finally:
-        client.close()
+    robot.camera = Compressing(client, robot.camera, COLOUR, f"{COLOUR}/compressed")
+    robot.depth = Compressing(client, robot.depth, DEPTH, f"{DEPTH}/compressedDepth")
+    client.spin(lambda: len(client.commands) > WALKING)
+    assert run.poll() is None
 
 
 @pytest.mark.long
-def test_another_type_on_the_cameras_topic_is_named(processes: Processes, iap_bundle: Path) -> None:
+def test_another_type_on_the_cameras_topic_is_named(
+    processes: Processes, iap_bundle: Path, client: Client, robot: FakeRobot
+) -> None:
     run = processes.start("pixelgait-run", iap_bundle, *AUTO)
-    client = Client(processes.domain)
-    try:
-        robot = FakeRobot(client)
-        robot.camera = Compressing(client, robot.camera, COLOUR, COLOUR)
-        client.spin(lambda: run.poll() is not None)
-        assert run.stdout is not None
-        named = "is of sensor_msgs/msg/CompressedImage, not sensor_msgs/msg/Image"
-        assert f"no message on {COLOUR} for 15 s; {COLOUR}: {named}" in run.stdout.read()
-    finally:
-        client.close()
+    robot.camera = Compressing(client, robot.camera, COLOUR, COLOUR)
+    client.spin(lambda: run.poll() is not None)
+    named = "is of sensor_msgs/msg/CompressedImage, not sensor_msgs/msg/Image"
+    assert f"no message on {COLOUR} for 15 s; {COLOUR}: {named}" in output_of(run)
 
 
 def test_a_subscription_with_the_default_qos_hears_the_simulated_robot(
-    processes: Processes,
+    processes: Processes, client: Client
 ) -> None:
     processes.start("pixelgait-sim", "--scene", "flat")
-    client = Client(processes.domain)
-    try:
-        from nav_msgs.msg import Odometry
-        from sensor_msgs.msg import CameraInfo
+    from nav_msgs.msg import Odometry
+    from sensor_msgs.msg import CameraInfo
 
-        from pixelgait.robot.ros.common import ros2
+    from pixelgait.robot.ros.common import ros2
 
-        heard: set[str] = set()
-        kinds = {
-            **{"joint_states": ros2.JointState, "imu/data": ros2.Imu},
-            **{"odom": Odometry, "ground_truth/odom": Odometry},
-            **{COLOUR: ros2.Image, DEPTH: ros2.Image, "camera/color/camera_info": CameraInfo},
-        }
-        for topic, kind in kinds.items():
-            client.node.create_subscription(kind, topic, lambda _, t=topic: heard.add(t), 10)
-        client.spin(lambda: heard == set(kinds))
-    finally:
-        client.close()
+    heard: set[str] = set()
+    kinds = {
+        **{"joint_states": ros2.JointState, "imu/data": ros2.Imu},
+        **{"odom": Odometry, "ground_truth/odom": Odometry},
+        **{COLOUR: ros2.Image, DEPTH: ros2.Image, "camera/color/camera_info": CameraInfo},
+    }
+    for topic, kind in kinds.items():
+        client.node.create_subscription(kind, topic, lambda _, t=topic: heard.add(t), 10)
+    client.spin(lambda: heard == set(kinds))

@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from rclpy.serialization import serialize_message
 
 from pixelgait.robot.ros.common import ros2
 from pixelgait.robot.ros.links.topic_driver import TopicSensors
 from pixelgait.robot.rotation import Quaternion, inverse, product, roll_pitch, to_base_frame
 from pixelgait.robot.spec import A1
-from tests.ros.support import AUTO, PUBLISH_MOUNTS, Client, Processes
+from tests.ros.support import AUTO, PUBLISH_MOUNTS, Client, Processes, output_of
 
 HERE = (0.0, 0.0, 0.0)
 # Publishes the IMU's messages as if it was turned by a yaw.
@@ -60,11 +61,16 @@ class Transforms:
         return f"{sensor} {frame}"
 
 
-def sensors(orientation: Quaternion, rate: tuple[float, ...]) -> TopicSensors:
-    """Sensors that have received joint states, and these values of an IMU."""
+def sensors(
+    orientation: Quaternion, rate: tuple[float, ...], force: tuple[float, ...] | None = None
+) -> TopicSensors:
+    """Sensors that have received joint states, and these values of an IMU, twice."""
     receiving = TopicSensors(SimpleNamespace(create_subscription=lambda *_, **__: None), A1)
     joints = ros2.JointState(name=list(A1.joint_names), position=[0.5] * 12, velocity=[0.0] * 12)
-    message = ros2.imu_message(1, "imu_link", np.array(orientation), np.array(rate))
+    measured = None if force is None else np.array(force)
+    message = ros2.imu_message(1, "imu_link", np.array(orientation), np.array(rate), measured)
+    for _ in range(2):
+        receiving._add_force(serialize_message(message))
     receiving._messages.newest = {ros2.JOINT_STATES: joints, ros2.IMU: message}
     return receiving
 
@@ -77,7 +83,9 @@ def test_orientation_and_rate_are_rotated_into_the_base(
     sin, cos = math.sin(angle_rad / 2.0), math.cos(angle_rad / 2.0)
     mount = (*(sin * each for each in turn), cos)
     base, rate = product(about_z(0.4), (math.sin(0.1), 0.0, 0.0, math.cos(0.1))), (0.3, -0.2, 0.1)
-    receiving = sensors(product(base, mount), to_base_frame(rate, mount))
+    force = (1.0, -2.0, 9.0)
+    turned = to_base_frame(rate, mount), to_base_frame(force, mount)
+    receiving = sensors(product(base, mount), *turned)
     pose = np.eye(4)
     for axis in range(3):
         pose[:3, axis] = to_base_frame(np.eye(3)[axis].tolist(), inverse(mount))
@@ -88,6 +96,8 @@ def test_orientation_and_rate_are_rotated_into_the_base(
     reading = receiving.read(lambda: None, None)  # type: ignore[arg-type, return-value]
     np.testing.assert_allclose(np.abs(reading.orientation @ np.array(base)), 1.0)
     np.testing.assert_allclose(reading.angular_velocity, rate, atol=1e-12)
+    assert reading.specific_force is not None
+    np.testing.assert_allclose(reading.specific_force, force, atol=1e-12)
 
 
 def test_an_imu_whose_mount_is_unknown_or_none_is_used_as_it_is() -> None:
@@ -98,6 +108,7 @@ def test_an_imu_whose_mount_is_unknown_or_none_is_used_as_it_is() -> None:
         reading = receiving.read(lambda: None, None)  # type: ignore[arg-type, return-value]
         assert reading.orientation.tolist() == list(base)
         assert reading.angular_velocity.tolist() == list(rate)
+        assert reading.specific_force is None  # marked as not measured
 
 
 @pytest.mark.slow
@@ -118,8 +129,7 @@ def test_a_robot_whose_imu_is_turned_walks_upright_if_its_mount_is_published(
     tf2_processes.script(PUBLISH_MOUNTS, repr(mount))
     run = tf2_processes.start("pixelgait-run", "rover", "--duration", 4, *AUTO)
     client.spin(lambda: run.poll() is not None)
-    assert run.stdout is not None
-    output = run.stdout.read()
+    output = output_of(run)
     assert run.returncode == 0, output
     assert f"imu/data is rotated into the base by {yaw_rad:.2f} rad" in output
     assert max(tilts) < 0.35

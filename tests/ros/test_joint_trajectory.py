@@ -10,7 +10,7 @@ import pytest
 
 from pixelgait.robot.spec import A1
 from tests.ros.controllers import LINKS, NAME, TRAJECTORY
-from tests.ros.support import AUTO, Client, FakeRobot, Processes
+from tests.ros.support import AUTO, Client, FakeRobot, Processes, output_of
 
 
 def test_a_simulated_trajectory_controller_drops_invalid_commands(
@@ -81,8 +81,7 @@ def test_a_controller_of_the_other_kind_is_refused(
     run = processes.start("pixelgait-run", "walk", "--link", link, "--arm", *AUTO)
     client.spin(lambda: run.poll() is not None)
     assert run.returncode == 1
-    assert run.stdout is not None
-    assert f"{name} is no {what} of positions" in run.stdout.read().splitlines()[-1]
+    assert f"{name} is no {what} of positions" in output_of(run).splitlines()[-1]
 
 
 def test_a_tolerance_that_would_freeze_soft_legs_is_refused(
@@ -101,6 +100,5 @@ def test_a_tolerance_that_would_freeze_soft_legs_is_refused(
     run = processes.start("pixelgait-run", "walk", "--link", "joint-trajectory", "--arm", *AUTO)
     client.spin(lambda: run.poll() is not None)
     assert run.returncode == 1
-    assert run.stdout is not None
     said = f"{TRAJECTORY}: constraints.RL_hip_joint.trajectory is 0.1, it must be 0"
-    assert said in run.stdout.read().splitlines()[-1]
+    assert said in output_of(run).splitlines()[-1]

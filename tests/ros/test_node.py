@@ -16,7 +16,7 @@ import pytest
 
 from pixelgait.robot.spec import A1, ROBOTS
 from tests.helpers import documented_keys, played
-from tests.ros.support import AUTO, PATIENT, WALKING, Client, FakeRobot, Processes
+from tests.ros.support import AUTO, PATIENT, WALKING, Client, FakeRobot, Processes, output_of
 
 
 def trajectory(folder: Path) -> np.ndarray:
@@ -36,6 +36,7 @@ def test_the_shipped_policy_walks_the_robot_by_camera(
     assert run.returncode == 0, output
     assert "sensor_to_command" in output
     assert "tf2_msgs" not in output
+    time.sleep(1.0)  # a damped robot takes half a second to lie down
     sim.send_signal(signal.SIGINT)
     sim_output, _ = sim.communicate(timeout=30)
     assert f"wrote {tmp_path / 'trajectory.npz'}\n" in sim_output
@@ -175,64 +176,19 @@ def test_a_depth_policy_walks_the_robot_by_depth(
     assert 20 < images[0, -1].mean() < 90  # the ground in front of its feet: 0.3 to 1 m
 
 
-def test_a_robot_that_dies_damps_the_controller(processes: Processes, iap_bundle: Path) -> None:
+def test_a_robot_that_dies_damps_the_controller(
+    processes: Processes, iap_bundle: Path, client: Client
+) -> None:
     sim = processes.start("pixelgait-sim", "--scene", "flat")
     run = processes.start("pixelgait-run", iap_bundle, *AUTO)
-    client = Client(processes.domain)
-    try:
-        client.spin(lambda: len(client.commands) > WALKING)
-        assert client.commands[-1].position
-        sim.kill()
-        client.spin(lambda: not client.commands[-1].position)
-        output, _ = run.communicate(timeout=30)
-        assert run.returncode == 1
-        assert "is silent for" in output
-        assert "at most 2.0 s is allowed" in output
-    finally:
-        client.close()
-
-
-FAULTS = [
-    (0, "encoding", "bayer_rggb8", "'bayer_rggb8' is not supported"),
-    (0, "roll", 1.5, "tilted by 1.50 rad"),  # must not be forgotten when walking begins
-    (50, "roll", 1.5, "tilted by 1.50 rad"),
-    (WALKING, "roll", 1.5, "tilted by 1.50 rad"),
-    (WALKING, "names", ["somebody", "else"], "joint states lack FR_hip_joint"),
-    (WALKING, "names", [*A1.joint_names, "FR_hip_joint"], "joint states name FR_hip_joint twice"),
-    (WALKING, "velocity", [], "one position and one velocity for every name"),
-    (WALKING, "velocity", [float("nan")] * 12, "a sensor value is not finite"),
-]
-
-
-@pytest.mark.slow
-def test_the_last_command_damps_after_every_driver_fault(
-    processes: Processes, iap_bundle: Path, client: Client, robot: FakeRobot
-) -> None:
-    """One after the other under lifecycle management: after each it may be activated again."""
-    configure, activate = 1, 3  # lifecycle_msgs/Transition
-    run = processes.start("pixelgait-run", iap_bundle, "--no-autostart", *AUTO)
-    assert client.transition(configure)
-    for when, attribute, value, _ in FAULTS:
-        client.commands.clear()
-        right = getattr(robot, attribute)
-        if when == 0:
-            setattr(robot, attribute, value)
-            client.spin_for(0.1)
-        assert client.transition(activate) == (when > 0)
-        client.spin(lambda when=when: len(client.commands) > when or when == 0)
-        setattr(robot, attribute, value)
-        client.spin(lambda: client.state() == "inactive")
-        client.spin(lambda: client.commands and not client.commands[-1].position)
-        assert run.poll() is None
-        setattr(robot, attribute, right)
-        client.spin_for(0.1)
-    run.send_signal(signal.SIGINT)
-    output, _ = run.communicate(timeout=20)
-    at = 0
-    for _, _, _, reason in FAULTS:
-        at = output.find(reason, at)
-        assert at >= 0, f"{reason}, in this order, in {output}"
-        at += len(reason)
+    client.spin(lambda: len(client.commands) > WALKING)
+    assert client.commands[-1].position
+    sim.kill()
+    client.spin(lambda: not client.commands[-1].position)
+    output, _ = run.communicate(timeout=30)
+    assert run.returncode == 1
+    assert "is silent for" in output
+    assert "at most 2.0 s is allowed" in output
 
 
 def test_a_node_that_waits_for_sensors_reports_it(
@@ -256,47 +212,34 @@ def test_a_fault_ends_an_unmanaged_node(
     client.spin(lambda: "inactive" in events and told["robot"].level == b"\2")
     assert told["robot"].message.startswith("tilted by 1.50 rad")
     assert run.returncode == 1
-    assert run.stdout is not None
-    assert "error: controller stopped: tilted by 1.50 rad" in run.stdout.read()
+    assert "error: controller stopped: tilted by 1.50 rad" in output_of(run)
 
 
 @pytest.mark.slow
 def test_a_depth_policy_before_a_colour_camera_gives_up_by_name(
-    processes: Processes, depth_bundle: Path
+    processes: Processes, depth_bundle: Path, client: Client, robot: FakeRobot
 ) -> None:
     swapped = ("-r", "camera/depth/image_rect_raw:=camera/color/image_raw")
     run = processes.start("pixelgait-run", depth_bundle, *AUTO, *swapped)
-    client = Client(processes.domain)
-    try:
-        FakeRobot(client)
-        client.spin(lambda: run.poll() is not None)
-        assert run.returncode == 1
-        assert run.stdout is not None
-        assert "depth camera encoding 'rgb8' is not supported" in run.stdout.read()
-    finally:
-        client.close()
+    client.spin(lambda: run.poll() is not None)
+    assert run.returncode == 1
+    assert "depth camera encoding 'rgb8' is not supported" in output_of(run)
 
 
 @pytest.mark.slow
 def test_colour_without_the_depth_of_its_time_damps(
-    processes: Processes, rgbd_bundle: Path
+    processes: Processes, rgbd_bundle: Path, client: Client, robot: FakeRobot
 ) -> None:
     patient = (*AUTO, "-p", "timeout_s.camera.depth.image_rect_raw:=1.0")
     run = processes.start("pixelgait-run", rgbd_bundle, *patient)
-    client = Client(processes.domain)
-    try:
-        robot = FakeRobot(client)
-        client.spin(lambda: len(client.commands) > WALKING)
-        assert run.poll() is None
-        robot.depth_age_ns = 200_000_000
-        client.spin(lambda: run.poll() is not None)
-        client.spin(lambda: not client.commands[-1].position)
-        assert run.returncode == 1
-        assert run.stdout is not None
-        pair = "camera/color/image_raw paired with camera/depth/image_rect_raw"
-        assert re.search(rf"{pair} is silent for \d+\.\d+ s, at most 1.0 s", run.stdout.read())
-    finally:
-        client.close()
+    client.spin(lambda: len(client.commands) > WALKING)
+    assert run.poll() is None
+    robot.depth_age_ns = 200_000_000
+    client.spin(lambda: run.poll() is not None)
+    client.spin(lambda: not client.commands[-1].position)
+    assert run.returncode == 1
+    pair = "camera/color/image_raw paired with camera/depth/image_rect_raw"
+    assert re.search(rf"{pair} is silent for \d+\.\d+ s, at most 1.0 s", output_of(run))
 
 
 # A camera driver's process: 640 x 480 at 30 Hz, best effort as all sensors, frames numbered.
@@ -317,7 +260,7 @@ ros2.rclpy.spin(node)
 
 @pytest.mark.slow
 def test_large_images_arrive_from_a_driver_with_the_shipped_profile(
-    processes: Processes, iap_bundle: Path
+    processes: Processes, iap_bundle: Path, client: Client
 ) -> None:
     """Without it, 4 to 7 of 10 images of this size are lost."""
     from pixelgait.robot.ros.common import ros2
@@ -327,16 +270,12 @@ def test_large_images_arrive_from_a_driver_with_the_shipped_profile(
     processes.environment["FASTRTPS_DEFAULT_PROFILES_FILE"] = str(profile)
     processes.environment["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
     processes.start("python", "-c", DRIVER)
-    client = Client(processes.domain)
-    try:
-        seen: list[int] = []
-        client.node.create_subscription(
-            ros2.Image, ros2.COLOUR, lambda m: seen.append(int(m.header.frame_id)), ros2.SENSOR_QOS
-        )
-        client.spin(lambda: len(seen) >= 60, timeout=60.0)
-        assert seen[-1] - seen[0] < 66  # at most 1 in 10 lost
-    finally:
-        client.close()
+    seen: list[int] = []
+    client.node.create_subscription(
+        ros2.Image, ros2.COLOUR, lambda m: seen.append(int(m.header.frame_id)), ros2.SENSOR_QOS
+    )
+    client.spin(lambda: len(seen) >= 60, timeout=60.0)
+    assert seen[-1] - seen[0] < 66  # at most 1 in 10 lost
 
 
 @pytest.mark.long
@@ -359,21 +298,6 @@ def test_a_dead_driver_is_noticed_when_activated_again(
     assert run.wait(30) == 0
 
 
-@pytest.mark.slow
-def test_without_sensors_the_controller_gives_up_by_name(
-    processes: Processes, iap_bundle: Path
-) -> None:
-    names = ("--ros-args", "-r", "__ns:=/dog", "-r", "imu/data:=imu/filtered")
-    run = processes.start("pixelgait-run", iap_bundle, *names)
-    output, _ = run.communicate(timeout=60)
-    assert run.returncode == 1
-    waits = [line for line in output.splitlines() if "waiting for" in line]
-    expected = "joints on /dog/joint_states, imu on /dog/imu/filtered, camera on /dog/camera/color/"
-    assert len(waits) == 1
-    assert expected in waits[0]
-    assert "error: no message on joint_states, imu/data" in output
-
-
 def test_a_policy_of_colour_and_depth_waits_for_both(
     processes: Processes, rgbd_bundle: Path
 ) -> None:
@@ -385,37 +309,35 @@ def test_a_policy_of_colour_and_depth_waits_for_both(
     assert run.wait(30) == 0
 
 
-def test_the_lifecycle_from_another_process(processes: Processes, iap_bundle: Path) -> None:
+def test_the_lifecycle_from_another_process(
+    processes: Processes, iap_bundle: Path, client: Client
+) -> None:
     configure, cleanup, activate, deactivate = 1, 2, 3, 4  # lifecycle_msgs/Transition
     processes.start("pixelgait-sim", "--scene", "flat")
     run = processes.start("pixelgait-run", iap_bundle, "--no-autostart", *AUTO)
-    client = Client(processes.domain)
-    try:
-        assert client.state() == "unconfigured"
-        assert not client.transition(activate)  # not allowed from here; must not end the node
-        assert client.state() == "unconfigured"
-        assert client.transition(configure)
-        assert client.state() == "inactive"
-        assert not client.commands  # nothing is commanded before activation
-        assert client.transition(activate)
-        assert client.state() == "active"
-        client.spin(lambda: len(client.commands) > 200)
-        command = client.commands[-1]
-        assert list(command.name)[:3] == ["FR_hip_joint", "FR_upper_joint", "FR_lower_joint"]
-        assert len(command.position) == 12
-        assert command.header.stamp.sec > 0
-        assert client.transition(deactivate)
-        client.spin(lambda: not client.commands[-1].position)  # damped: no positions
-        assert client.state() == "inactive"
-        assert client.transition(activate)  # and again
-        before = len(client.commands)
-        client.spin(lambda: len(client.commands) > before + 50)
-        assert client.transition(deactivate)
-        assert client.transition(cleanup)
-        assert client.state() == "unconfigured"
-        assert run.poll() is None
-    finally:
-        client.close()
+    assert client.state() == "unconfigured"
+    assert not client.transition(activate)  # not allowed from here; must not end the node
+    assert client.state() == "unconfigured"
+    assert client.transition(configure)
+    assert client.state() == "inactive"
+    assert not client.commands  # nothing is commanded before activation
+    assert client.transition(activate)
+    assert client.state() == "active"
+    client.spin(lambda: len(client.commands) > 200)
+    command = client.commands[-1]
+    assert list(command.name)[:3] == ["FR_hip_joint", "FR_upper_joint", "FR_lower_joint"]
+    assert len(command.position) == 12
+    assert command.header.stamp.sec > 0
+    assert client.transition(deactivate)
+    client.spin(lambda: not client.commands[-1].position)  # damped: no positions
+    assert client.state() == "inactive"
+    assert client.transition(activate)  # and again
+    before = len(client.commands)
+    client.spin(lambda: len(client.commands) > before + 50)
+    assert client.transition(deactivate)
+    assert client.transition(cleanup)
+    assert client.state() == "unconfigured"
+    assert run.poll() is None
 
 
 def priorities(pid: int) -> list[int]:
@@ -445,18 +367,14 @@ def test_the_control_thread_has_the_highest_priority(
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_signals_damp_before_the_node_leaves(
-    processes: Processes, iap_bundle: Path, number: signal.Signals
+    processes: Processes, iap_bundle: Path, number: signal.Signals, client: Client
 ) -> None:
     processes.start("pixelgait-sim", "--scene", "flat")
     run = processes.start("pixelgait-run", iap_bundle, *AUTO)
-    client = Client(processes.domain)
-    try:
-        client.spin(lambda: len(client.commands) > WALKING)
-        run.send_signal(number)
-        client.spin(lambda: not client.commands[-1].position)
-        assert run.wait(30) == 0
-    finally:
-        client.close()
+    client.spin(lambda: len(client.commands) > WALKING)
+    run.send_signal(number)
+    client.spin(lambda: not client.commands[-1].position)
+    assert run.wait(30) == 0
 
 
 # Interrupts the wait twenty times at random moments.

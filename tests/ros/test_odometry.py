@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from pixelgait.robot.bundle import load_bundle
-from pixelgait.robot.recording.reader import read_recording
+from pixelgait.robot.recording.reader import Recording, read_recording
 from pixelgait.robot.recording.replay import replay
 from tests.ros.support import AUTO, Client, Processes, told
 
@@ -73,8 +73,15 @@ def test_the_navigator_walks_to_its_goal_by_its_legs(
     said, _ = run.communicate(timeout=20)
     assert run.returncode == 0
     assert "odom: another node's begins, its frame is not that of the legs" in said
-    figures = replay(read_recording(recording), load_bundle("navigator"))
-    assert figures["different"] == 0
+    recorded = read_recording(recording)
+    assert mean_force(recorded) == pytest.approx(9.8, abs=0.5)
+    assert replay(recorded, load_bundle("navigator"))["different"] == 0
+
+
+def mean_force(recording: Recording) -> float:
+    """Mean length [m/s^2] of what the accelerometer said."""
+    forces = [step.inputs.reading.specific_force for step in recording.steps]
+    return float(np.mean([np.linalg.norm(each) for each in forces if each is not None]))
 
 
 def test_it_does_not_come_back_in_place_of_another_nodes() -> None:

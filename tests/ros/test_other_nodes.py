@@ -7,17 +7,21 @@ import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from subprocess import Popen
 from typing import Any
 
 import numpy as np
 import pytest
 
+from pixelgait.robot.ros.common import ros2
 from pixelgait.robot.ros.common.discovery import DISCOVERY_VARIABLES, LOCAL_VALUES, PROFILES
-from tests.ros.support import AUTO, PATIENT, WALKING, Client, FakeRobot, Processes, told
+from pixelgait.robot.ros.connections import OtherNodes
+from tests.ros.support import AUTO, PATIENT, WALKING, Client, FakeRobot, Processes, output_of, told
 
 # Another node that publishes a topic of joints, from a process of its own.
 OTHER = """
@@ -36,37 +40,24 @@ ros2.rclpy.spin(node)
 """
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("topic", "does", "reason"),
-    [
-        pytest.param(
-            *("joint_states", "listen", "joint_states has 2 publishers"), marks=pytest.mark.long
-        ),
-        ("joint_states", "talk", "joint_states has 2 publishers"),  # whatever was noticed first
-        ("imu/data", "listen", "imu/data has 2 publishers"),
-        ("joint_command", "listen", "another node commands the joints: /other_node"),
-    ],
-)
-def test_another_node_on_the_topics_is_noticed_while_walking(
-    processes: Processes,
-    iap_bundle: Path,
-    client: Client,
-    robot: FakeRobot,
-    topic: str,
-    does: str,
-    reason: str,
+def test_nodes_are_complete_once_every_participant_of_the_domain_is_named(
+    processes: Processes, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = processes.start("pixelgait-run", iap_bundle, *AUTO)
-    client.wait_for_state("walking")
-    code = OTHER.replace("JointState, sys", "Imu, sys") if topic == "imu/data" else OTHER
-    processes.start("python", "-c", code, topic, does)
-    client.spin(lambda: run.poll() is not None)
-    assert run.stdout is not None
-    said = run.stdout.read()
-    assert run.returncode == 1
-    assert reason in said
-    assert "/other_node" in said
+    """A socket of a participant that says nothing keeps the start waiting."""
+    nodes = OtherNodes(client.node, (), None)
+    processes.start("python", "-c", OTHER, "joint_states", "listen")
+    client.spin(lambda: bool(nodes.others("joint_states")))
+    client.spin(nodes.all_found)
+    assert nodes.others("joint_states") == ["/other_node"]
+
+    first_port = 7400 + 250 * processes.domain + 10
+    silent = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    with silent:
+        silent.bind(("127.0.0.1", first_port + 2 * 100))
+        assert not nodes.all_found()
+    assert nodes.all_found()
+    monkeypatch.setattr(ros2, "on_loopback", lambda: False)  # nodes may be on other computers
+    assert not nodes.all_found()
 
 
 @pytest.mark.long  # three controllers beside a robot in Python want an idle machine
@@ -95,8 +86,7 @@ def test_a_second_controller_is_refused_and_the_walk_goes_on(
     assert sorted(named) == wanted  # each under a name of its own
     client.spin(lambda: all(each.poll() is not None for each in seconds.values()), 60.0)
     for reason, second in seconds.items():
-        assert second.stdout is not None
-        last = second.stdout.read().splitlines()[-1]
+        last = output_of(second).splitlines()[-1]
         assert last.startswith("error: ")
         assert reason in last
     client.commands.clear()
@@ -242,10 +232,8 @@ def set_parameter(client: Client, name: str, value: float) -> tuple[bool, str]:
 
 
 def test_parameters_are_refused_or_effective_at_once(
-    processes: Processes, iap_bundle: Path, client: Client, robot: FakeRobot
+    client: Client, robot: FakeRobot, run: Popen[str]
 ) -> None:
-    run = processes.start("pixelgait-run", iap_bundle, *AUTO)
-    client.wait_for_state("walking")
     name = "timeout_s.camera.color.image_raw"
     for wrong in (-5.0, 0.0, 1e9, float("nan"), float("inf")):
         assert not set_parameter(client, name, wrong)[0], wrong
@@ -261,8 +249,7 @@ def test_parameters_are_refused_or_effective_at_once(
     robot.publish_camera = False
     assert set_parameter(client, name, 0.5)[0]
     client.spin(lambda: run.poll() is not None)
-    assert run.stdout is not None
-    assert "at most 0.5 s is allowed" in run.stdout.read()
+    assert "at most 0.5 s is allowed" in output_of(run)
 
 
 def malformed_requests() -> list[tuple[Any, str, Any]]:
@@ -304,11 +291,7 @@ def malformed_requests() -> list[tuple[Any, str, Any]]:
 
 
 @pytest.mark.slow
-def test_invalid_service_requests_do_not_stop_the_walk(
-    processes: Processes, iap_bundle: Path, client: Client, robot: FakeRobot
-) -> None:
-    run = processes.start("pixelgait-run", iap_bundle, *AUTO)
-    client.wait_for_state("walking")
+def test_invalid_service_requests_do_not_stop_the_walk(client: Client, run: Popen[str]) -> None:
     clients: dict[str, Any] = {}
     for kind, name, request in malformed_requests():
         if name not in clients:
@@ -519,7 +502,7 @@ for _ in range(10):  # participants, one after the other
 
 @pytest.mark.long
 def test_participants_that_come_and_go_do_not_end_a_walk(
-    processes: Processes, iap_bundle: Path, tmp_path: Path
+    processes: Processes, iap_bundle: Path, tmp_path: Path, client: Client
 ) -> None:
     """DDS holds no step up for long: a third of a second with shared memory.
 
@@ -528,32 +511,28 @@ def test_participants_that_come_and_go_do_not_end_a_walk(
     processes.start("pixelgait-sim", "--scene", "flat")
     arguments = ("--out", tmp_path, *AUTO)
     run = processes.start("pixelgait-run", iap_bundle, *arguments)
-    client = Client(processes.domain)
-    try:
-        client.wait_for_state("walking")
-        join = [sys.executable, "-c", JOIN]
-        plain = dict(processes.environment)  # a tool without this package's DDS profile
-        for name in PROFILES:
-            plain.pop(name, None)
-        plain["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
-        heard: list[int] = []
-        for _ in range(3):
-            done = subprocess.run(join, env=plain, capture_output=True, text=True, check=True)
-            heard += [int(count) for count in re.findall(r"heard (\d+)", done.stdout)]
-            client.spin_for(1.0)
-        assert len(heard) == 30
-        assert sum(count > 0 for count in heard) > 6  # discovery takes longer now and then
-        assert run.poll() is None
-        assert client.states[-1].startswith("walking")
-        assert len(client.commands) > WALKING
-        run.send_signal(signal.SIGINT)
-        assert run.wait(20) == 0
-        report = json.loads((tmp_path / "latency.json").read_text())
-        assert report["ticks"] > 1200
-        late = {cause: row["max_us"] / 1e6 for cause, row in report["stalls"].items()}
-        assert max(late.get("publishing", 0.0), late.get("waiting", 0.0)) < 0.25, late
-    finally:
-        client.close()
+    client.wait_for_state("walking")
+    join = [sys.executable, "-c", JOIN]
+    plain = dict(processes.environment)  # a tool without this package's DDS profile
+    for name in PROFILES:
+        plain.pop(name, None)
+    plain["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
+    heard: list[int] = []
+    for _ in range(3):
+        done = subprocess.run(join, env=plain, capture_output=True, text=True, check=True)
+        heard += [int(count) for count in re.findall(r"heard (\d+)", done.stdout)]
+        client.spin_for(1.0)
+    assert len(heard) == 30
+    assert sum(count > 0 for count in heard) > 6  # discovery takes longer now and then
+    assert run.poll() is None
+    assert client.states[-1].startswith("walking")
+    assert len(client.commands) > WALKING
+    run.send_signal(signal.SIGINT)
+    assert run.wait(20) == 0
+    report = json.loads((tmp_path / "latency.json").read_text())
+    assert report["ticks"] > 1200
+    late = {cause: row["max_us"] / 1e6 for cause, row in report["stalls"].items()}
+    assert max(late.get("publishing", 0.0), late.get("waiting", 0.0)) < 0.25, late
 
 
 STRANGER = """

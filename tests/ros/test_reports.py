@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.ros.support import AUTO, Client, FakeRobot, Processes
+from tests.ros.support import AUTO, Client, FakeRobot, Processes, output_of
 
 # Standard output is a full disk, or a pipe without a reader.
 ELSEWHERE = """
@@ -75,7 +75,6 @@ def test_a_silent_sensor_on_a_busy_computer_names_the_cause(
     client.wait_for_state("ready")
     robot.publish_joints = False
     client.spin(lambda: run.poll() is not None)
-    assert run.stdout is not None
-    last = run.stdout.read().splitlines()[-1]
+    last = output_of(run).splitlines()[-1]
     assert last.startswith("error: controller stopped: joint_states is silent for ")
     assert "; the computer is too busy (load 99.0 on " in last

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import signal
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 from pixelgait.robot.spec import A1
 from tests.ros.controllers import LINKS, NAME, Controller, hear
-from tests.ros.support import AUTO, PATIENT, Client, FakeRobot, Processes
+from tests.ros.support import AUTO, PATIENT, Client, FakeRobot, Processes, output_of
 
 LINK = ("--link", "ros2-control")
 ARMED = (*LINK, "--arm")
@@ -123,8 +122,7 @@ def test_missing_or_wrong_joint_states_end_in_a_pose_that_was_measured(
         robot.pose = np.rad2deg(sagging) if fault == "degrees" else np.full(12, np.nan)
     client.spin(lambda: run.poll() is not None)
     assert run.returncode == 1
-    assert run.stdout is not None
-    assert reason in run.stdout.read().splitlines()[-1]
+    assert reason in output_of(run).splitlines()[-1]
     client.spin_for(0.5)
     end = np.array(controller.heard[-50:])[:, ::-1]
     assert np.isfinite(end).all()
@@ -133,23 +131,6 @@ def test_missing_or_wrong_joint_states_end_in_a_pose_that_was_measured(
     assert np.abs(np.diff(end, axis=0)).max() < 1e-3  # it moves no more
     if fault == "silent":
         np.testing.assert_allclose(end[-1], sagging, atol=seen_rad)
-
-
-@pytest.mark.slow
-def test_another_node_that_commands_the_controller_ends_the_walk(
-    processes: Processes, client: Client, robot: FakeRobot
-) -> None:
-    from std_msgs.msg import Float64MultiArray
-
-    Controller(client, NAME, list(A1.joint_names), "position")
-    run = processes.start("pixelgait-run", "walk", *ARMED, *AUTO)
-    client.wait_for_state("walking")
-    client.node.create_publisher(Float64MultiArray, f"{NAME}/commands", 1)
-    client.spin(lambda: run.poll() is not None)
-    assert run.returncode == 1
-    assert run.stdout is not None
-    reason = "another node commands the joints: /test_client"
-    assert reason in run.stdout.read().splitlines()[-1]
 
 
 @pytest.mark.parametrize(
@@ -180,31 +161,5 @@ def test_another_controller_is_refused(
     run = processes.start("pixelgait-run", "walk", *ARMED, *AUTO)
     client.spin(lambda: run.poll() is not None)
     assert run.returncode == 1
-    assert run.stdout is not None
-    assert reason in run.stdout.read().splitlines()[-1]
+    assert reason in output_of(run).splitlines()[-1]
     assert not controller.heard
-
-
-@pytest.mark.slow
-def test_without_arm_it_is_a_dry_run_that_needs_no_controller(
-    processes: Processes, client: Client, robot: FakeRobot
-) -> None:
-    """The node cannot know whether the motors are real."""
-    heard = hear(client, "legs/commands")
-    line = ("walk", "--link", "ros2-control:legs")
-    run = processes.start("pixelgait-run", *line, *AUTO)
-    shadow: list[Any] = []
-    kind, keep = robot.ros2.JointState, shadow.append
-    client.node.create_subscription(kind, robot.ros2.SHADOW_COMMAND, keep, 10)
-    client.wait_for_state("walking")
-    client.spin(lambda: any(message.position for message in shadow))
-    run.send_signal(signal.SIGINT)
-    client.spin(lambda: run.poll() is not None)
-    assert run.returncode == 0
-    assert not heard
-    assert run.stdout is not None
-    assert "dry run: a real robot is commanded only with --arm" in run.stdout.read()
-    wet = processes.start("pixelgait-run", *line, "--arm", *AUTO)
-    client.spin(lambda: wet.poll() is not None, timeout=40.0)
-    assert wet.stdout is not None
-    assert "controller legs does not answer for 10 s" in wet.stdout.read().splitlines()[-1]

@@ -61,6 +61,8 @@ def test_a_reading_has_every_joint_and_axis_in_its_place() -> None:
     np.testing.assert_allclose(reading.joint_velocities, 1.0 + 0.1 * np.arange(12))
     assert reading.orientation.tolist() == [0.1, 0.3, 0.5, 0.806]
     assert reading.angular_velocity.tolist() == [1.1, 1.2, 1.3]
+    assert reading.specific_force is not None
+    assert reading.specific_force.tolist() == [9.1, 9.2, 9.3]
     assert reading.image() is IMAGE
     assert reading.odometry is odometry
     np.testing.assert_array_equal(robot.sensors.angles(), reading.joint_angles)

@@ -18,7 +18,7 @@ from pixelgait.robot.errors import UserError
 from pixelgait.robot.recording.reader import read_recording
 from pixelgait.robot.recording.replay import recorded_bundle, replay
 from pixelgait.robot.spec import A1, Legs
-from tests.ros.support import AUTO, Client, Processes
+from tests.ros.support import AUTO, Client, Processes, output_of
 
 CAMERA_AGES = tuple(each for each in AUTO if "camera" in each)
 
@@ -83,7 +83,8 @@ def test_a_map_without_joints_is_refused() -> None:
     from pixelgait.robot.ros.address import Velocity
     from pixelgait.robot.ros.connections import Connections
 
-    given: tuple[Any, ...] = (None, None, SimpleNamespace(maps=True), None, False)
+    bundle = SimpleNamespace(observes=lambda _: False)
+    given: tuple[Any, ...] = (None, bundle, SimpleNamespace(maps=True), None, False)
     with pytest.raises(UserError, match=r"^--map needs the robot's joints: not over --link "):
         Connections(*given, SimpleNamespace(address=Velocity()))  # type: ignore[arg-type]
 
@@ -116,8 +117,7 @@ def test_a_camera_policy_drives_a_robot_with_its_own_gait(
     run = processes.start("pixelgait-run", *line, *AUTO_VELOCITY)
     client.wait_for_state("walking")
     assert run.wait(60) == 0
-    assert run.stdout is not None
-    assert "sensor_to_command" in run.stdout.read()
+    assert "sensor_to_command" in output_of(run)
     robot.send_signal(signal.SIGINT)
     assert robot.wait(20) == 0
     path = np.load(sim / "trajectory.npz")["path"]
@@ -150,9 +150,8 @@ def test_an_emergency_stop_is_the_robots_own_and_another_publisher_of_velocities
     client.spin(lambda: len(stopped) == 1)
     client.node.create_publisher(Twist, "cmd_vel", 1)
     client.spin(lambda: run.poll() is not None)
-    assert run.stdout is not None
     assert run.returncode == 1
-    assert "another node commands the velocity: /test_client" in run.stdout.read()
+    assert "another node commands the velocity: /test_client" in output_of(run)
 
 
 @pytest.mark.long

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,15 +12,15 @@ import numpy as np
 import pytest
 
 from pixelgait.export.demo.demo import run_ros
-from pixelgait.robot.ros.commands.goal import Progress
 from pixelgait.robot.rotation import heading
+from pixelgait.robot.runtime.goal_progress import Progress
 from pixelgait.sim.scenes import Pose
 from pixelgait.sim.scenes.houses.rooms import Rooms
 from pixelgait.sim.scenes.registry import make_scene
 from pixelgait.sim.world.seeds import Stream
 from pixelgait.sim.world.traversability import CELL_M
 from tests.conftest import make_bundle
-from tests.ros.support import AUTO, Client, FakeRobot, Processes, told
+from tests.ros.support import AUTO, Client, FakeRobot, Processes, output_of, told
 
 ENCODER = "iap:patch=4,stride=4,selected=4"
 
@@ -74,10 +73,16 @@ class Person:
         self.goals.publish(message)
 
 
-def stands(client: Client) -> bool:
+def is_still(client: Client) -> bool:
     """Whether nothing moves: the last targets are one pose."""
     recent = np.array([command.position for command in client.commands[-30:] if command.position])
     return len(recent) == 30 and bool(np.ptp(recent, axis=0).max() < 1e-3)
+
+
+def wait_until(client: Client, *, stands: bool) -> None:
+    """Wait for 60 commands from now on, and until the robot stands or does not."""
+    client.commands.clear()
+    client.spin(lambda: len(client.commands) > 60 and is_still(client) == stands)
 
 
 def test_the_robot_walks_to_goals_and_stands_otherwise(
@@ -92,35 +97,30 @@ def test_the_robot_walks_to_goals_and_stands_otherwise(
         found, _, values = told(newest["odom"]) if "odom" in newest else (-1, "", {})
         return found == level and values["stage"] == stage and float(values["age_s"]) >= 0.0
 
-    def until(holds: Callable[[], bool]) -> None:
-        client.commands.clear()
-        client.spin(lambda: len(client.commands) > 60 and holds())
-
-    until(lambda: stands(client))  # no goal
+    wait_until(client, stands=True)  # no goal
     for refused in ((1.0, np.nan, "odom"), (2.0, 0.0, "map")):
         person.ask(*refused)
         client.spin_for(0.5)
         assert not person.distances
     person.ask(2.0, 0.0)
-    until(lambda: not stands(client))
+    wait_until(client, stands=False)
     assert person.distances[-1] == pytest.approx(2.0)
     client.spin(lambda: odometry(0, "fresh"))
     person.silent = True
-    until(lambda: stands(client))
+    wait_until(client, stands=True)
     client.spin(lambda: odometry(3, "stale"))
     person.silent = False
-    until(lambda: not stands(client))
+    wait_until(client, stands=False)
     person.x = 1.8
-    until(lambda: stands(client))
+    wait_until(client, stands=True)
     person.ask(5.0, 0.0)
-    until(lambda: not stands(client))
+    wait_until(client, stands=False)
     assert client.order("cancel_goal") == (True, "stands")
-    until(lambda: stands(client))
+    wait_until(client, stands=True)
     assert client.order("cancel_goal")[0] is False
     run.send_signal(2)
     assert run.wait(20) == 0
-    assert run.stdout is not None
-    said = run.stdout.read()
+    said = output_of(run)
     for line in (
         "goal_pose: refused, x, y are 1.0, nan",
         "goal_pose: refused, its frame is 'map', that of odom is 'odom'",
@@ -130,49 +130,6 @@ def test_the_robot_walks_to_goals_and_stands_otherwise(
         "goal_pose: arrived",
     ):
         assert line in said
-
-
-@pytest.mark.slow
-def test_a_goal_without_progress_is_given_up(
-    processes: Processes, told_bundle: Path, client: Client, robot: FakeRobot
-) -> None:
-    """As for a goal in a wall: the robot stands, reports it, and walks to the next goal."""
-    from diagnostic_msgs.msg import DiagnosticArray
-
-    levels: dict[str, tuple[int, str]] = {}
-    client.node.create_subscription(
-        DiagnosticArray,
-        "/diagnostics",
-        lambda m: levels.update({s.name: (s.level[0], s.message) for s in m.status}),
-        1,
-    )
-    person = Person(client)
-    limit = ("-p", "goal_timeout_s:=3.0")
-    run = processes.start("pixelgait-run", told_bundle, "--goal", 2.0, 0.0, *AUTO, *limit)
-    client.wait_for_state("walking")
-
-    def until(holds: Callable[[], bool]) -> None:
-        client.commands.clear()
-        client.spin(lambda: len(client.commands) > 60 and holds())
-
-    until(lambda: not stands(client))
-    client.spin(lambda: levels.get("pixelgait: goal") == (0, "2.00 m to the goal"))
-    client.spin(lambda: np.isnan(person.distances[-1]))
-    until(lambda: stands(client))
-    given_up = "goal_pose: given up, no nearer than 2.0 m for 3 s"
-    client.spin(lambda: levels["pixelgait: goal"] == (1, given_up))
-    person.ask(4.0, 0.0)
-    client.spin(lambda: person.distances[-1] == 4.0)
-    for nearer in (0.5, 1.0, 1.5, 2.0):  # progress restarts the time-out
-        client.spin_for(1.2)
-        person.x = nearer
-    until(lambda: not stands(client))
-    client.spin(lambda: levels["pixelgait: goal"] == (0, "2.00 m to the goal"))
-    run.send_signal(2)
-    output, _ = run.communicate(timeout=20)
-    assert run.returncode == 0
-    assert output.count("given up") == 1
-    assert f"{given_up}: the goal is dropped, the robot stands" in output
 
 
 def test_odometry_of_another_clock_is_named(
@@ -207,18 +164,14 @@ def test_the_robot_stands_while_odometry_has_two_publishers(
     run = processes.start("pixelgait-run", told_bundle, "--goal", 2.0, 0.0, *AUTO)
     newest = client.diagnose()
 
-    def until(holds: Callable[[], bool]) -> None:
-        client.commands.clear()
-        client.spin(lambda: len(client.commands) > 60 and holds())
-
     client.spin(lambda: person.distances)
-    until(lambda: not stands(client))
+    wait_until(client, stands=False)
     other = client.node.create_publisher(person.types[1], "odom", 1)  # whether it talks or not
-    until(lambda: stands(client))
+    wait_until(client, stands=True)
     two = "odom: 2 publishers: /test_client, /test_client"
     client.spin(lambda: newest["goal"].message == two)
     client.node.destroy_publisher(other)
-    until(lambda: not stands(client))
+    wait_until(client, stands=False)
     run.send_signal(2)
     said, _ = run.communicate(timeout=20)
     assert run.returncode == 0
@@ -262,7 +215,7 @@ def test_a_goal_from_before_activation_is_refused(
     client.wait_for_state("walking")
     client.commands.clear()
     client.spin(lambda: len(client.commands) > 60)
-    assert stands(client)
+    assert is_still(client)
     run.send_signal(2)
     output, _ = run.communicate(timeout=30)
     assert "goal_pose: refused, the node is not active" in output
@@ -339,7 +292,9 @@ def test_the_navigator_walks_to_a_place_in_a_house(processes: Processes, tmp_pat
 @pytest.mark.parametrize(
     "where", ["in a wall", pytest.param("off the map", marks=pytest.mark.long)]
 )
-def test_an_unreachable_place_in_a_house_is_given_up(processes: Processes, where: str) -> None:
+def test_an_unreachable_place_in_a_house_is_given_up(
+    processes: Processes, where: str, client: Client
+) -> None:
     """The navigator gets as near as walls allow, then stands and reports it."""
     house = make_scene("rooms", 0.5)
     assert isinstance(house, Rooms)
@@ -349,16 +304,12 @@ def test_an_unreachable_place_in_a_house_is_given_up(processes: Processes, where
     processes.start("pixelgait-sim", "--scene", "rooms", "--seed", HOUSES[0])
     limit = ("-p", "goal_timeout_s:=4.0")
     run = processes.start("pixelgait-run", "navigator", "--goal", *goal, *AUTO, *limit)
-    client = Client(processes.domain)
-    try:
-        client.wait_for_state("walking", timeout=60.0)
-        person = Person(client, publishes_odometry=False)
-        client.spin(lambda: person.distances and np.isnan(person.distances[-1]), timeout=60.0)
-        client.commands.clear()
-        client.spin_for(2.0)
-        assert stands(client)
-    finally:
-        client.close()
+    client.wait_for_state("walking", timeout=60.0)
+    person = Person(client, publishes_odometry=False)
+    client.spin(lambda: person.distances and np.isnan(person.distances[-1]), timeout=60.0)
+    client.commands.clear()
+    client.spin_for(2.0)
+    assert is_still(client)
     run.send_signal(2)
     output = run.communicate(timeout=20)[0]
     assert run.returncode == 0

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
+import signal
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,79 +15,106 @@ from pixelgait.export.walker_exporter import export_walker
 from pixelgait.export.walkers import trial
 from pixelgait.policies.evaluation.evaluate import evaluate
 from pixelgait.policies.evaluation.options import EvalConfig
-from pixelgait.robot.bundle import load_bundle
 from pixelgait.robot.control.controller import velocity as velocity_of
+from pixelgait.robot.files import read_json
 from pixelgait.robot.recording.reader import read_recording
-from pixelgait.robot.recording.replay import replay
-from tests.export.walker_files import trotting_walker
-from tests.ros.support import AUTO, Processes
+from pixelgait.robot.rotation import wrap_angle
+from pixelgait.robot.spec import GO2
+from tests.export import own_walker
+from tests.ros.support import AUTO, Client, Processes
+from tests.ros.test_go2 import AUTO_GO2, listened_poses
 
-# Drives back, to the left and to the right, ten times a second.
-DRIVE = """
-from pixelgait.robot.ros.common import ros2
-from geometry_msgs.msg import Twist
-
-stop = ros2.start()
-node = ros2.rclpy.create_node("joystick")
-publisher = node.create_publisher(Twist, "cmd_vel", 1)
-message = Twist()
-message.linear.x, message.linear.y, message.angular.z = -0.2, 0.3, -0.5
-while not stop.wait(0.1):
-    publisher.publish(message)
-"""
+# Velocity commands, and the motion ahead, left [m] or the turn [rad] that shows that one is obeyed.
+DIRECTIONS = {(-0.4, 0.0, 0.0): -0.15, (0.0, 0.3, 0.0): 0.15, (0.0, 0.0, -0.8): -0.5}
+FEW_COMMANDS = {name: trial.COMMANDS[name] for name in trial.MUST}
+SHORT_TRIAL = {  # two commands, one push, one low kerb: seconds
+    **{"COMMANDS": FEW_COMMANDS, "PARITY_OF": (), "CREEPS_M_PER_S": (), "MEASURE_S": 0.5},
+    **{"PUSHES": 1, "CLIMBS": 1, "RANDOMISED": 1, "CLIMB_S": 4.0},
+    **{"KERBS_M": (0.02,), "STAIRS": (0.02,)},
+}
 
 
-@pytest.fixture
-def short_trial(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A trial of seconds: two commands, one push, one low kerb."""
-    few = {name: trial.COMMANDS[name] for name in trial.MUST}
-    changes = {
-        "COMMANDS": few,
-        "PARITY_OF": (),
-        "PUSHES": 1,
-        "CLIMBS": 1,
-        "RANDOMISED": 1,
-        "CLIMB_S": 4.0,
-    }
-    changes |= {"KERBS_M": (0.02,), "STAIRS": (0.02,), "CREEPS_M_PER_S": (), "MEASURE_S": 0.5}
-    for name, value in changes.items():
-        monkeypatch.setattr(trial, name, value)
+@pytest.fixture(
+    scope="module",
+    params=[
+        name if name == "isaac_lab" else pytest.param(name, marks=pytest.mark.slow)
+        for name in own_walker.FORMATS
+    ],
+)
+def bundle(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A bundle of the walker from the files of one program, after a short trial."""
+    folder = tmp_path_factory.mktemp(request.param)
+    files = own_walker.files(folder, request.param)
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in SHORT_TRIAL.items():
+            patch.setattr(trial, name, value)
+        export_walker(ExportConfig(folder / "own", name="own", **files))
+    return folder / "own"
 
 
-@pytest.mark.slow
-@pytest.mark.usefixtures("short_trial")
-def test_a_walker_of_others_is_tried_driven_recorded_and_replayed_bit_for_bit(
-    tmp_path: Path, processes: Processes
+def test_a_walker_is_evaluated_in_both_engines_and_profiled(
+    bundle: Path, processes: Processes
 ) -> None:
-    policy, config = trotting_walker(tmp_path)
-    folder, recording = tmp_path / "trot", tmp_path / "walk.mcap"
-    export_walker(ExportConfig(folder, walker=policy, config=(config,), name="trot"))
-    card = (folder / "README.md").read_text()
-    assert "Observation: gait_phase, projected_gravity." in card
-    assert "Falls: none." in card
-    bundle = load_bundle(folder)
-    reached = [each["reached"] for each in bundle.contract["low_level"]["trial"]["answers"]]
-    assert all(np.hypot(*velocity[:2]) > 0.1 for velocity in reached)
+    assert "Falls: none." in (bundle / "README.md").read_text()
     for engine in ("pybullet", "mujoco"):
-        options = EvalConfig(str(folder), scene="flat", body=engine, episodes=1, seconds=2.0)
-        figures = evaluate(options)
+        short: dict[str, Any] = {"episodes": 1, "workers": 1, "seconds": 3.0}
+        figures = evaluate(EvalConfig(str(bundle), scene="flat", body=engine, **short))
         assert figures["fall_rate"] == 0.0
-        assert 0.0 <= figures["limited_share"] <= 1.0
+        assert figures["distance_m"] > 0.5
+        assert figures["limited_share"] < 0.5
+    report = bundle.parent / "latency.json"
+    line = ("pixelgait-profile", bundle, "--seconds", 0.5, "--json", report)
+    profiled = processes.start(*line)
+    assert profiled.wait(60) == 0
+    assert read_json(report)["stages"]["low_level"]["count"] > 0
 
-    simulator = processes.start("pixelgait-sim", "--robot", "go2", "--seed", 9000)
-    processes.script(DRIVE)
-    run = processes.start("pixelgait-run", folder, "--duration", 1.0, "--record", recording, *AUTO)
-    output, _ = run.communicate(timeout=60)
-    assert run.returncode == 0, output
-    assert simulator.poll() is None
+
+@pytest.mark.parametrize("over", ["ros", pytest.param("go2", marks=pytest.mark.slow)])
+def test_a_walker_is_driven_recorded_and_replayed_bit_for_bit(
+    bundle: Path, over: str, link: str, processes: Processes, client: Client
+) -> None:
+    link, auto = ("ros", AUTO) if over == "ros" else (link, AUTO_GO2)
+    recording = processes.folder / "walk.mcap"
+    processes.start("pixelgait-sim", "--robot", "go2", "--scene", "flat", "--link", link)
+    poses = listened_poses(client)
+    client.spin(lambda: poses)  # a busy machine starts it late
+    run = processes.start("pixelgait-run", bundle, "--link", link, "--record", recording, *auto)
+    client.wait_for_state("walking")
+    for command, least in DIRECTIONS.items():
+        drive(client, command, least)
+    run.send_signal(signal.SIGINT)
+    assert run.wait(30) == 0
+    replayed = processes.start("pixelgait-replay", recording)
+    assert replayed.wait(60) == 0
+    assert replayed.stdout is not None
+    assert "bit for bit" in replayed.stdout.read()
     walked = read_recording(recording)
-    figures = replay(walked, bundle)
-    assert figures["same_bundle"]
-    assert not figures["different"]
-    assert not figures["rounded"]
     walking = [step for step in walked.steps if step.state == "walking"]
-    assert {step.kp[0] for step in walking} == {35.0}
+    assert {step.kp[0] for step in walking} == {own_walker.KP}
     standing = [s.kp[0] for s in walked.steps if s.state in ("standing up", "ready") and s.kp[0]]
-    assert standing[-1] == max(standing) == 40.0  # its stiffness has risen from 0
+    assert standing[-1] == max(standing) == GO2.kp_nm_per_rad[0]  # it has risen from 0
     told = [velocity_of(s.inputs.latent) for s in walking if s.inputs.latent is not None]
-    assert any(np.allclose(command, (-0.2, 0.3, -0.5)) for command in told)
+    for command in DIRECTIONS:
+        assert any(np.allclose(each, command) for each in told)
+
+
+def drive(client: Client, command: tuple[float, float, float], least: float) -> None:
+    """Publish a velocity until the robot has moved so far along its one axis."""
+    from geometry_msgs.msg import Twist
+
+    message = Twist()
+    message.linear.x, message.linear.y, message.angular.z = command
+    (axis,) = np.flatnonzero(command)
+    publisher = client.node.create_publisher(Twist, "cmd_vel", 1)
+    timer = client.node.create_timer(0.1, lambda: publisher.publish(message))
+    poses = listened_poses(client)
+    client.spin(lambda: poses and moved(poses[0], poses[-1])[axis] / least > 1.0)
+    client.node.destroy_timer(timer)
+
+
+def moved(start: tuple[float, ...], end: tuple[float, ...]) -> tuple[float, float, float]:
+    """Motion ahead, left [m] and turn [rad] between two poses, in the frame of the first."""
+    dx, dy, yaw = end[0] - start[0], end[1] - start[1], start[2]
+    ahead = dx * math.cos(yaw) + dy * math.sin(yaw)
+    left = dy * math.cos(yaw) - dx * math.sin(yaw)
+    return ahead, left, wrap_angle(end[2] - yaw)

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from pixelgait.robot.spec import A1
+from pixelgait.sim import scenes
 from pixelgait.sim.body import camera
 from pixelgait.sim.body.camera import FAR_M, Camera
 from pixelgait.sim.body.interface import BasePose
@@ -22,7 +23,7 @@ from pixelgait.sim.rendering.episode_appearance import BACKDROPS, SHAKE, Episode
 from pixelgait.sim.rendering.geometry import Geometry
 from pixelgait.sim.rendering.materials import PATTERNS
 from pixelgait.sim.rendering.patterns import PIXELS
-from pixelgait.sim.scenes import Box, Layout, Plane, Pose, Scene, Swing
+from pixelgait.sim.scenes import Box, Layout, Plane, Pose, Scene
 from pixelgait.sim.scenes.registry import SCENES, make_scene
 from pixelgait.sim.world.appearance import AppearanceOption, AppearanceSeed, AppearanceSet
 from pixelgait.sim.world.scene import WithAppearance
@@ -73,7 +74,8 @@ def test_appearance_leaves_depth_equal_bit_for_bit(scene: str, name: str, house:
 def test_simulators_and_gliding_robots_render_the_same_appearance(
     name: str, appearance: AppearanceSet, house: Path
 ) -> None:
-    """Except at edges, on height fields, and for the colours of a scan."""
+    """Except at edges, where faces of furniture coincide, on height fields, and for the colours of
+    a scan."""
     scene = make_scene(located(name, house), appearance=appearance)
     bullet, mujoco = (make_body(body, A1, scene) for body in BODIES)
     glider = KinematicBody(A1, scene)
@@ -85,7 +87,7 @@ def test_simulators_and_gliding_robots_render_the_same_appearance(
         picture = bullet.render().pixels.astype(int)
         for other in (mujoco.render().pixels, glider._scene.render(glider.camera, bullet.pose())):
             shares.append((np.abs(picture - other).max(axis=2) <= 8).mean())
-    assert min(shares) > 0.95
+    assert min(shares) > (0.9 if scene.draws_boxes else 0.95)
     assert np.mean(shares) > 0.98
     for body in (bullet, mujoco, glider):
         body.close()
@@ -212,14 +214,14 @@ def test_patterns_are_in_range_and_vary(appearance: AppearanceSet) -> None:
 
 
 class Yard(Scene):
-    """A tall block on open ground, and a box that swings."""
+    """A tall block on open ground, and a box that motions."""
 
     name = "yard"
     fixed = (Plane(), Box(Pose(3.0, 0.0, 1.0), (0.2, 0.2, 1.0), (0.5, 0.5, 0.5)))
     movable = (Box(Pose(0.0, 0.0, 0.0), (0.2, 0.2, 0.2), (0.5, 0.5, 0.5)),)
 
     def layout(self, rng: np.random.Generator) -> Layout:
-        swing = Swing(0, (0.0, 1.0, 0.0), 4.0)
+        swing = scenes.Motion(0, (0.0, 1.0, 0.0), 4.0)
         return Layout(Pose(0.0, 0.0, 0.0), [Pose(4.0, 0.0, 0.2)], [swing])
 
 
@@ -308,18 +310,6 @@ def test_rays_of_randomised_cameras_are_evicted_from_the_cache() -> None:
     for rays in (camera._rays, camera._rays_float32):
         assert rays.cache_info().currsize <= camera.CACHED_CAMERAS
     body.close()
-
-
-@pytest.mark.parametrize("name", [*BODIES, "glide"])
-def test_nominal_appearance_is_the_default_bit_for_bit(name: str) -> None:
-    pictures = []
-    for options in ({}, {"appearance": "nominal"}):
-        scene = make_scene(COURSE, **options)  # type: ignore[arg-type]
-        body = KinematicBody(A1, scene) if name == "glide" else make_body(name, A1, scene)
-        body.reset(7)
-        pictures.append(body.render().pixels)
-        body.close()
-    np.testing.assert_array_equal(*pictures)
 
 
 def test_goal_mark_stays_green() -> None:

@@ -13,8 +13,8 @@ from pixelgait.sim.engines.kinematic_body import KinematicBody
 from pixelgait.sim.environments.robot_envs import no_high_level
 from pixelgait.sim.scenes.registry import make_scene
 from pixelgait.sim.tasks.episode import Episode, run_episode
-from pixelgait.sim.tasks.gliding import glide_episode
 from pixelgait.sim.tasks.navigate import Navigate
+from tests.helpers import glide_episode
 
 RANDOM = EvalConfig("walk", baseline="random", scene="flat", seconds=2.0)
 

@@ -20,6 +20,7 @@ from pixelgait.robot.spec import A1, ROBOTS, RobotSpec
 from pixelgait.sim.batched import controller as control
 from pixelgait.sim.batched.controller import BatchHeadingHold, BatchSupervisor, stacked
 from pixelgait.sim.batched.mujoco_batch import BatchReading, MuJoCoBatch
+from pixelgait.sim.body.randomisation import Randomisation
 from pixelgait.sim.tasks.episode import Episode
 from tests.conftest import gentle_weights, trotting_weights
 from tests.helpers import no_image
@@ -36,8 +37,12 @@ def candidates() -> list[np.ndarray]:
     return [*weights, gentle_weights() + 0.1 * noise, 0.5 * noise]
 
 
-def episodes_of(task: str, at_once: bool, robot: str = A1.name) -> list[list[Episode]]:
-    worker = RolloutWorker(Plan(task=task, steps=STEPS, robot=robot, body="mujoco"))  # type: ignore[arg-type]
+def episodes_of(
+    task: str, at_once: bool, robot: str = A1.name, randomisation: Randomisation | None = None
+) -> list[list[Episode]]:
+    plan = Plan(task=task, steps=STEPS, robot=robot, body="mujoco", randomisation=randomisation)  # type: ignore[arg-type]
+    assert plan.batched
+    worker = RolloutWorker(plan)
     jobs = [Job(weights, Normaliser.empty(), SEEDS, STEPS) for weights in candidates()]
     ran = worker.run_all(jobs) if at_once else [worker._run_alone(job) for job in jobs]
     worker.close()
@@ -56,6 +61,16 @@ def assert_equal(one: Episode, other: Episode) -> None:
 )
 def test_an_episode_is_the_same_alone_and_among_others(task: str, robot: str) -> None:
     together, alone = episodes_of(task, True, robot), episodes_of(task, False, robot)
+    flat = [episode for each in together for episode in each]
+    assert {episode.fell for episode in flat} == {True, False}
+    for one, other in zip(flat, (e for each in alone for e in each), strict=True):
+        assert_equal(one, other)
+
+
+@pytest.mark.parametrize("robot", ["a1", pytest.param("go2", marks=pytest.mark.slow)])
+def test_a_randomised_robot_walks_the_same_alone_and_among_others(robot: str) -> None:
+    late = replace(Randomisation(), imu_delay_s=(0.0, 0.035), heading_drift_rad_per_s=(-0.1, 0.1))
+    together, alone = (episodes_of("follow", at_once, robot, late) for at_once in (True, False))
     flat = [episode for each in together for episode in each]
     assert {episode.fell for episode in flat} == {True, False}
     for one, other in zip(flat, (e for each in alone for e in each), strict=True):

@@ -11,7 +11,7 @@ from pixelgait.robot.bundle import load_bundle
 from pixelgait.robot.control.blocked import TRIES
 from pixelgait.robot.interface import Reading
 from pixelgait.robot.runtime.state_machine import Inputs, Operation, OperatorCommands, RobotState
-from pixelgait.sim.body.camera import camera_for
+from pixelgait.sim.body.camera import camera_of
 from pixelgait.sim.engines.mujoco_body import MuJoCoBody
 from tests.faults.glass import GLASS_X_M, Glass
 
@@ -21,7 +21,7 @@ class Walk:
 
     def __init__(self, bundle: str, seconds: float, odometry: bool) -> None:
         policy = load_bundle(bundle)
-        camera = camera_for(policy.spec.camera, policy.image_shape)
+        camera = camera_of(policy)
         self.body = MuJoCoBody(policy.spec, Glass(), camera=camera)
         self.goal = (3.0, 0.0) if "goal" in policy.takes else None
         self.operation = Operation(policy.controller(), needs_goal=self.goal is not None)

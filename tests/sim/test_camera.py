@@ -27,7 +27,7 @@ from pixelgait.sim.scenes.registry import make_scene
 from pixelgait.sim.world.appearance import AppearanceOption
 from tests.helpers import EVERY_SCENE, located, seen
 
-NOMINAL = {name: (value, value) for name, value in asdict(Sample()).items()}
+NOMINAL = {name: (value, value) for name, value in asdict(Sample()).items() if value is not None}
 FOCAL = Camera(A1.camera).focal_pixels
 LEVEL = (0.0, 0.0, 0.0, 1.0)
 

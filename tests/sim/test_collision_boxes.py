@@ -26,11 +26,10 @@ from pixelgait.sim.scenes.houses.gibson import (
     covering_rectangles,
 )
 from pixelgait.sim.scenes.registry import make_scene
-from pixelgait.sim.tasks.gliding import glide_episode
 from pixelgait.sim.tasks.navigate import Navigate
 from pixelgait.sim.tasks.teacher import Teacher
 from pixelgait.sim.world.traversability import PIXEL_M
-from tests.helpers import HOLD, seen
+from tests.helpers import HOLD, glide_episode, seen
 
 
 @pytest.fixture

@@ -20,11 +20,11 @@ from pixelgait.sim.engines.registry import BODIES, make_body
 from pixelgait.sim.scenes import Box, Layout, Plane, Pose, Scene
 from pixelgait.sim.scenes.uneven_ground import Rough
 from pixelgait.sim.tasks.episode import Contacts, Episode, run_episode
-from pixelgait.sim.tasks.gliding import glide_episode
 from pixelgait.sim.tasks.navigate import Forward
 from pixelgait.sim.tasks.task import fallen
-from pixelgait.sim.world.scene import Swing
+from pixelgait.sim.world.scene import Motion
 from tests.conftest import gentle_weights
+from tests.helpers import glide_episode
 
 both = pytest.mark.parametrize("name", BODIES)
 AHEAD = Decision(latent_for(speed=0.6, yaw_rate=0.0), 10)
@@ -83,7 +83,7 @@ class RunInto(Scene):
     movable = (Box(Pose(0.0, 0.0, 0.0), (0.15, 0.25, 0.85), (0.2, 0.3, 0.6)),)
 
     def layout(self, rng: np.random.Generator) -> Layout:
-        swing = Swing(0, (0.0, 2.0, 0.0), 4.0 * np.pi)
+        swing = Motion(0, (0.0, 2.0, 0.0), 4.0 * np.pi)
         return Layout(Pose(0.0, 0.0, 0.0), [Pose(0.12, -2.0, 0.85)], [swing])
 
 

@@ -15,10 +15,11 @@ from pixelgait.sim.body.randomisation import Randomisation
 from pixelgait.sim.engines.kinematic_body import KinematicBody
 from pixelgait.sim.scenes.registry import make_scene
 from pixelgait.sim.tasks.episode import Episode
-from pixelgait.sim.tasks.gliding import Glide, Look, glide_episode, glide_episodes
+from pixelgait.sim.tasks.gliding import Glide, Look, glide_episodes
 from pixelgait.sim.tasks.navigate import Forward, navigation_task
 from pixelgait.sim.tasks.teacher import Teacher
 from pixelgait.sim.world.scene import Box, Layout, Plane, Pose, Scene, SceneWrapper
+from tests.helpers import glide_episode
 
 SEEDS = range(4)
 STEPS = 1500

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from pixelgait.sim.scenes.courses.bridges import WIDE_M, Bridges
-from pixelgait.sim.scenes.registry import SCENES, make_scene
+from pixelgait.sim.scenes.houses.furnished import FurnishedHouse
+from pixelgait.sim.scenes.registry import HOUSE_KINDS, SCENES, make_scene
 from pixelgait.sim.scenes.uneven_ground import (
     GRID_M,
     GRID_POINTS,
@@ -65,6 +66,11 @@ def house_m(scene: Scene, _: Layout, x: float, y: float) -> float | None:
     return 0.0 if abs(x) < 6.0 and abs(y) < 6.0 else None
 
 
+def furnished_m(scene: FurnishedHouse, _: Layout, x: float, y: float) -> float | None:
+    x0, x1, y0, y1 = scene.map.extent_m
+    return 0.0 if x0 < x < x1 and y0 < y < y1 else None
+
+
 def strip(
     last_x: float, half_width: float
 ) -> Callable[[Scene, Layout, float, float], float | None]:
@@ -74,12 +80,15 @@ def strip(
 FORMULAS: dict[str, Callable[..., float | None]] = {
     "flat": lambda *_: 0.0,
     "passers-by": lambda *_: 0.0,
+    "people": lambda *_: 0.0,
     "rough": rough_m,
     "bridges": bridges_m,
     "ramps": ramps_m,
     "steps": steps_m,
     "kerb": kerb_m,
     "rooms": house_m,
+    **dict.fromkeys(HOUSE_KINDS, furnished_m),
+    "fields": strip(9.0, 3.0),
     "room-chain": strip(13.0, 3.6 / 2 + 0.12),
 }
 EDGES = (-6.0, -1.5, -1.0, 0.0, 1.5, 2.4, 6.0, 12.0, 13.0, 13.5, 15.0)

@@ -1,61 +1,46 @@
-"""Kernels of maps and of the teacher: bit for bit what the former code for numpy answers."""
+"""Kernels of maps in machine code: what slow code answers, and what defines a shortest path."""
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
+import cv2
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from pixelgait.robot.spec import A1
-from pixelgait.sim.scenes.houses.indoor import Indoor, straightened_length_m
+from pixelgait.robot.spec import A1, Array
 from pixelgait.sim.scenes.registry import make_scene
-from pixelgait.sim.tasks.teacher import _goals, decide, learn
+from pixelgait.sim.tasks.teacher import _goals
 from pixelgait.sim.world import raster, traversability
 from pixelgait.sim.world.ground import Ground
-from pixelgait.sim.world.map_kernels import next_cell
-from pixelgait.sim.world.obstacles import moving_obstacles, obstacle_boxes
+from pixelgait.sim.world.obstacles import obstacle_boxes
 from pixelgait.sim.world.raster import walk_map
-from pixelgait.sim.world.scene import Box, Layout, Plane, Pose, Scene, Swing, corners
-from pixelgait.sim.world.traversability import HALF_WIDTH_M, TraversabilityMap
-
-from . import former_maps
+from pixelgait.sim.world.scene import corners
+from pixelgait.sim.world.traversability import (
+    CELL_M,
+    CELL_PIXELS,
+    DIAGONAL,
+    HALF_WIDTH_M,
+    PIXEL_M,
+    STRAIGHT,
+    TraversabilityMap,
+)
 
 SCENES = ("rooms", "clutter", "bridges", "rough", "steps", "free-standing", "room-chain")
 HEIGHT_M = A1.stand_height_m
+AROUND = [(i, j) for i in (-1, 0, 1) for j in (-1, 0, 1) if i or j]
 
 
-class Junction(Scene):
-    """Two swinging boxes, one turned, near a wall; it tells its ground for a point only."""
-
-    name = "junction"
-    goal_m = 5.0
-    fixed = (Plane(), Box(Pose(2.5, 1.0, 0.4, 0.3), (0.1, 0.8, 0.4), (0.5, 0.5, 0.5)))
-    movable = (Box(Pose(0, 0, 0), (0.15, 0.25, 0.85), (0.2, 0.3, 0.6)),) * 2
-
-    def ground_m(self, x: float, y: float) -> float | None:
-        return 0.02 * math.floor(x) if abs(y) < 1.5 and -2.0 < x < 7.0 else None
-
-    def layout(self, rng: np.random.Generator) -> Layout:
-        swings = [Swing(0, (0.2, 0.7, 0.0), 6.0), Swing(1, (0.5, -0.9, 0.0), 9.0)]
-        places = [Pose(1.5, float(rng.uniform(-0.5, 0.5)), 0.85), Pose(3.5, 0.0, 0.85, 0.5)]
-        return Layout(Pose(0, 0, 0), places, swings)
-
-
-def scene_named(name: str) -> Scene:
-    return Junction() if name == "junction" else make_scene(name, 0.8)
-
-
-@pytest.mark.parametrize("name", [*SCENES, "junction"])
+@pytest.mark.parametrize("name", SCENES)
 def test_cells_within_reach_are_those_of_a_search_point_by_point(name: str) -> None:
-    scene = scene_named(name)
+    scene = make_scene(name, 0.8)
     for seed in range(2):
         layout = scene.layout(np.random.default_rng(seed))
         corner = np.floor(np.array((layout.start.x, layout.start.y)) / 0.1) * 0.1 - raster.REACH_M
-        cells = raster._ground_cells(scene, layout, corner)
-        assert np.array_equal(cells, former_maps.ground_cells(scene, layout, corner))
+        cells = raster._ground_cells(scene, layout, corner, raster.REACH_M)
+        asked = raster._asked_cells(scene, layout, corner, round(raster.REACH_M / CELL_M))
+        assert np.array_equal(cells, asked)
 
 
 @pytest.mark.parametrize("name", [*SCENES, "passers-by"])
@@ -69,58 +54,55 @@ def test_room_around_cells_is_that_of_distances_to_obstacles(
         return TraversabilityMap(image, *rest)
 
     monkeypatch.setattr(raster, "TraversabilityMap", noted)
-    scene = scene_named(name)
+    scene = make_scene(name, 0.8)
     for seed in range(2):
         walk_map(scene, scene.layout(np.random.default_rng(seed)), HEIGHT_M)
     images.append(images[0][:-37, 3:-4])  # no whole cells
+    radii_m = HALF_WIDTH_M, traversability.TURNING_M, traversability.ROOMY_M
     for image in images:
-        for clearance_m in (HALF_WIDTH_M, traversability.CLEARANCE_M):
-            radii_m = clearance_m, traversability.TURNING_M, traversability.ROOMY_M
-            clear = traversability._clear(image, *radii_m)
-            assert np.array_equal(clear, former_maps.clear_cells(image, clearance_m))
+        room_m = room_around_cells_m(image)
+        assert np.array_equal(traversability._clear(image, *radii_m), [room_m > r for r in radii_m])
 
 
-@pytest.mark.parametrize("name", [*SCENES, "junction"])
-def test_paths_are_those_of_waves(name: str) -> None:
-    scene, rng = scene_named(name), np.random.default_rng(0)
+def room_around_cells_m(traversable: NDArray[np.uint8]) -> Array:
+    """Distance [m] from the middle of every cell to the nearest obstacle, by OpenCV."""
+    coarse = cv2.resize(traversable, None, fx=0.5, fy=0.5, interpolation=cv2.INTER_AREA)
+    walkable = np.pad((coarse == 255).astype(np.uint8), 1)  # the map's edge is a wall
+    clear = cv2.distanceTransform(walkable, cv2.DIST_L2, 3)[1:-1, 1:-1]
+    every = CELL_PIXELS // 2
+    return np.asarray(clear[every // 2 :: every, every // 2 :: every] * 2 * PIXEL_M)
+
+
+@pytest.mark.parametrize("name", SCENES)
+def test_paths_are_the_shortest(name: str) -> None:
+    """Bellman's equation, and paths that go down to the goal from neighbour to neighbour."""
+    scene, rng = make_scene(name, 0.8), np.random.default_rng(0)
     for seed in range(2):
         area = walk_map(scene, scene.layout(np.random.default_rng(seed)), HEIGHT_M)
-        goals = _goals(scene, area)
-        costs = area.costs_to_go(goals)
-        assert np.array_equal(costs, former_maps.distances(area, goals, area.counts))
-        goal, ones = area.draw(rng), np.ones_like(area.counts)
+        goals, goal, ones = _goals(scene, area), area.draw(rng), np.ones_like(area.counts)
+        require_bellman(area, area.costs_to_go(goals), goals, area.counts)
         distances = area.geodesic_distances(goal)
-        assert np.array_equal(distances, former_maps.distances(area, np.array([goal]), ones))
+        require_bellman(area, distances, np.array([goal]), ones)
         for _ in range(3):
             path = area.path(distances, area.draw(rng))
-            cells = [(row, column) for row, column in path.tolist()]
-            assert cells == former_maps.path(area, distances, cells[0])
-            length_m = former_maps.straightened_length_m(area.free, cells)
-            assert straightened_length_m(area.free, path) == length_m
-        for row, column in area.cells[rng.integers(len(area.cells), size=20)].tolist():
-            cell = max(row - 3, 0), max(column - 2, 0)  # also in walls
-            if costs[cell] > 0.0:
-                assert next_cell(area.free, costs, *cell) == former_maps._next(area, costs, cell)
+            assert tuple(path[-1]) == goal
+            assert (np.abs(np.diff(path, axis=0)).max(axis=1, initial=0) <= 1).all()
+            assert (np.diff(distances[tuple(path.T)]) < 0.0).all()
 
 
-@pytest.mark.parametrize("name", [*SCENES, "passers-by", "junction"])
-def test_decisions_are_those_of_the_former_teacher(name: str) -> None:
-    scene, rng = scene_named(name), np.random.default_rng(1)
-    courses, poses, turned, times, expected = [], [], [], [], []
-    for seed in range(2):
-        layout = scene.layout(np.random.default_rng(seed))
-        area, course = walk_map(scene, layout, HEIGHT_M), learn(scene, layout, HEIGHT_M)
-        movers = moving_obstacles(scene, layout, HEIGHT_M)
-        for _ in range(100):
-            x, y = np.add(area.place(area.draw(rng)), rng.normal(0.0, 0.1, 2)).tolist()
-            poses.append((x, y, float(rng.uniform(-math.pi, math.pi))))
-            turned.append(float(rng.choice((-0.2, 0.0, 0.2))))
-            times.append(float(rng.uniform(0.0, 30.0)))
-            courses.append(course)
-            expected.append(
-                former_maps.decision(area, course.costs, movers, poses[-1], turned[-1], times[-1])
-            )
-    assert np.array_equal(decide(courses, np.array(poses), turned, times), expected)
+def require_bellman(
+    area: TraversabilityMap, costs: Array, goals: NDArray[np.int64], counts: NDArray[np.int64]
+) -> None:
+    """Each free cell's cost is that of its cheapest neighbour and of the step from there."""
+    rows, columns = area.free.shape
+    padded = np.pad(np.where(area.free, costs, np.inf), 1, constant_values=np.inf)
+    through = np.full((rows, columns), np.inf)
+    for i, j in AROUND:
+        there = slice(1 + i, 1 + i + rows), slice(1 + j, 1 + j + columns)
+        length_m = (DIAGONAL if i and j else STRAIGHT) * CELL_M / STRAIGHT
+        through = np.minimum(through, padded[there] + length_m * counts)
+    through[tuple(goals.T)] = 0.0
+    np.testing.assert_allclose(costs[area.free], through[area.free], atol=1e-9)
 
 
 @pytest.mark.parametrize("name", ["clutter", "rooms", "passers-by", "mixture"])
@@ -132,24 +114,10 @@ def test_progress_at_many_places_is_that_at_each(name: str) -> None:
     assert scene.progresses_m(places).tolist() == each
 
 
-def test_a_house_measures_the_shortest_path_as_before() -> None:
-    scene = make_scene("rooms", 0.7)
-    assert isinstance(scene, Indoor)
-    for seed in range(5):
-        scene.layout(np.random.default_rng(seed))
-        start = scene.map.place(scene.start)
-        path = former_maps.path(scene.map, scene.distances, scene.start)
-        length_m = former_maps.straightened_length_m(scene.map.free, path)
-        assert scene.path_length_m(*start) == length_m
-        for x, y in np.random.default_rng(seed).uniform(-7.0, 7.0, (50, 2)).tolist():
-            remaining_m = former_maps.geodesic_distance(scene.map, scene.distances, x, y)
-            assert scene.progress_m(x, y) == -remaining_m
-
-
 def test_every_scene_has_a_ground_of_the_same_types() -> None:
     """So that kernels are compiled once."""
     for name in (*SCENES, "passers-by", "ramps", "mixture"):
-        ground = scene_named(name).ground()
+        ground = make_scene(name, 0.8).ground()
         assert isinstance(ground, Ground)
         kinds = [(part.dtype, part.ndim, part.flags.carray) for part in ground]
         assert kinds == [(np.float64, dimensions, True) for dimensions in (2, 2, 1)]

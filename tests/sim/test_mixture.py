@@ -17,11 +17,11 @@ from pixelgait.sim.scenes import Layout, Scene
 from pixelgait.sim.scenes.flat import FlatGround
 from pixelgait.sim.scenes.mixture import Mixture
 from pixelgait.sim.scenes.registry import MIXED, make_scene
-from pixelgait.sim.tasks.gliding import glide_episode
 from pixelgait.sim.tasks.navigate import navigation_task
 from pixelgait.sim.tasks.teacher import Teacher
 from pixelgait.sim.world.seeds import Stream
 from tests.conftest import Command
+from tests.helpers import glide_episode
 
 OWN = '''"""A box ahead."""
 

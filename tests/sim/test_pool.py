@@ -6,14 +6,13 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from pixelgait.sim.workers.process_pool import WorkerPool
-from tests.conftest import alive, child_environment
+from tests.conftest import alive, child_environment, wait_for
 
 
 def square_or_die(job: tuple[int, Path]) -> int:
@@ -63,7 +62,4 @@ def test_no_worker_outlives_a_parent_that_died_as_it_started(tmp_path: Path) -> 
     workers = [int(pid) for pid in printed.read_text().split()]
     assert done.returncode == -signal.SIGKILL
     assert workers
-    deadline = time.monotonic() + 60
-    while any(alive(pid) for pid in workers):
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    wait_for(lambda: not any(map(alive, workers)))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, fields, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,6 +21,7 @@ from pixelgait.sim.body.interface import BasePose, SimulatedBody
 from pixelgait.sim.body.legged_body import motor_torques, standing
 from pixelgait.sim.body.randomisation import Randomisation, Sample
 from pixelgait.sim.body.sensors import Sensors
+from pixelgait.sim.engines.kinematic_body import KinematicBody
 from pixelgait.sim.engines.mujoco_body import MuJoCoBody
 from pixelgait.sim.engines.pybullet_body import PyBulletBody
 from pixelgait.sim.engines.pybullet_client import pybullet
@@ -29,7 +32,8 @@ from pixelgait.sim.tasks.follow import Follow
 from pixelgait.sim.viewing.video import record_video
 from tests.conftest import gentle_weights
 
-NOMINAL = Randomisation(**{name: (value, value) for name, value in asdict(Sample()).items()})
+IDEAL = {name: value for name, value in asdict(Sample()).items() if value is not None}
+NOMINAL = Randomisation(**{name: (value, value) for name, value in IDEAL.items()})
 STAND = standing(A1)
 
 both = pytest.mark.parametrize("name", BODIES)
@@ -57,7 +61,7 @@ def after_standing(name: str, steps: int = 100, **ranges: tuple[float, float]) -
 
 
 def test_every_value_is_drawn_from_its_range() -> None:
-    ranges = Randomisation()
+    ranges = Randomisation(eye_height_m=(0.25, 0.7), eye_pitch_rad=(0.03, 0.37))
     samples = [ranges.sample(np.random.default_rng(seed)) for seed in range(300)]
     for field in fields(ranges):
         low, high = getattr(ranges, field.name)
@@ -65,6 +69,28 @@ def test_every_value_is_drawn_from_its_range() -> None:
         assert low <= values.min() < low + 0.05 * (high - low)
         assert high >= values.max() > high - 0.05 * (high - low)
         assert abs(values.mean() - (low + high) / 2) < 0.1 * (high - low)
+
+
+@pytest.mark.parametrize("name", ["gliding", *BODIES])
+def test_the_eye_is_drawn_anew_every_episode(name: str) -> None:
+    """Level ground straight below the picture's lower edge tells height and pitch."""
+    ranges = replace(NOMINAL, eye_height_m=(0.25, 0.7), eye_pitch_rad=(0.03, 0.37))
+    camera = Camera(A1.camera, kind="depth")
+    if name == "gliding":
+        body: Any = KinematicBody(A1, FlatGround(), camera=camera, randomisation=ranges)
+    else:
+        body = make_body(name, A1, FlatGround(), camera=camera, randomisation=ranges)
+    half = np.tan(A1.camera.vertical_fov_rad / 2.0) * 31.0 / 32.0  # the lowest pixels' centres
+    depths = []
+    for seed in range(8):
+        depths.append(float(np.median(body.reset(seed).image().pixels[-1])))
+    body.close()
+    least, most = (
+        height_m / (math.sin(pitch) + half * math.cos(pitch))
+        for height_m, pitch in ((0.25, 0.37), (0.7, 0.03))
+    )
+    assert 0.8 * least < min(depths) < 0.5  # a gliding robot sways and stands lower
+    assert 0.6 < max(depths) < 1.1 * most
 
 
 @both

@@ -17,15 +17,18 @@ import pixelgait.sim.envs  # noqa: F401  it registers them
 from docs.figures.results.contact_sheet import LABEL_PX, write_contact_sheet
 from pixelgait.policies.evaluation.evaluate import evaluate
 from pixelgait.policies.evaluation.options import EvalConfig
+from pixelgait.robot.errors import UserError
 from pixelgait.robot.spec import A1
 from pixelgait.sim.body.interface import SimulatedBody
 from pixelgait.sim.engines.pybullet_body import PyBulletBody
 from pixelgait.sim.engines.pybullet_client import pybullet
 from pixelgait.sim.engines.registry import BODIES, make_body
 from pixelgait.sim.environments.robot_envs import GaitEnv
+from pixelgait.sim.scenes.courses.fields import OUTLINE_M, Fields
 from pixelgait.sim.scenes.flat import FlatGround
 from pixelgait.sim.scenes.registry import SCENES, is_graded, make_scene
-from pixelgait.sim.world.scene import HeightField, Layout, Pose
+from pixelgait.sim.world.motions import placed
+from pixelgait.sim.world.scene import STORE, HeightField, Layout, Pose, corners
 from tests.helpers import (
     EVERY_SCENE,
     HOLD,
@@ -192,6 +195,41 @@ def test_every_scene_has_a_path_to_the_goal(name: str, difficulty: float) -> Non
         assert labels[row, column] in labels[-1]
 
 
+@pytest.mark.parametrize("name", ["fields", "fields:unseen"])
+def test_fields_have_one_kind_and_room_between_its_things(name: str) -> None:
+    hard, easy = make_scene(name, 1.0), make_scene(name, 0.0)
+    assert isinstance(hard, Fields)
+    assert isinstance(easy, Fields)
+    kinds, sizes = set(), set()
+    for seed in range(40):
+        layout = hard.layout(np.random.default_rng(seed))
+        boxes = [box for thing in hard.things for box in thing]
+        assert [*layout.boxes.values()] == boxes
+        assert layout.movable[: len(boxes)] == [box.pose for box in boxes]
+        assert {*layout.movable[len(boxes) :]} <= {STORE}
+        points = []
+        for thing in hard.things:
+            assert min(box.pose.z - box.half_m[2] for box in thing) < 0.011  # it stands
+            outline = corners([b.pose for b in thing], np.array([b.half_m[:2] for b in thing]))
+            points.append(outline.reshape(-1, 2))
+        for i, one in enumerate(points):
+            for other in points[:i]:
+                assert np.linalg.norm(one[:, None] - other, axis=2).min() > hard.free_m - OUTLINE_M
+        kinds.add(hard.kind)
+        sizes.add(boxes[0].half_m)
+    assert kinds == {*hard.kinds}
+    assert len(sizes) > 25  # other things in every episode
+    assert hard.count > easy.count
+    assert hard.free_m < easy.free_m
+
+
+def test_no_kind_of_field_is_in_both_sets() -> None:
+    assert not set(make_scene("fields").kinds) & set(make_scene("fields:unseen").kinds)  # type: ignore[attr-defined]
+    with pytest.raises(UserError, match="fields: no kind 'cars', choose from unseen, boxes"):
+        make_scene("fields:cars")
+    assert set(make_scene("fields:kerbs").kinds) == {"kerbs"}  # type: ignore[attr-defined]
+
+
 def test_clutter_boxes_keep_their_distance_and_mostly_fit() -> None:
     scene = make_scene("clutter", 1.0)
     for seed in range(20):
@@ -288,7 +326,7 @@ def test_passers_by_hit_a_robot_in_their_path() -> None:
     """At the robot's speed and more, while it walks blindly ahead."""
     people = make_scene("passers-by", 1.0)
     layout = people.layout(np.random.default_rng(0))
-    places = [[s.pose(layout.movable[s.shape], t).y for s in layout.swings] for t in (0.0, 0.1)]
+    places = [[pose.y for pose in placed(layout, time_s)] for time_s in (0.0, 0.1)]
     speeds = 10.0 * np.abs(np.diff(places, axis=0))
     assert np.all((speeds > 0.5) & (speeds <= 1.0))
     walks = EvalConfig("walk", scene="passers-by", difficulty=1.0, episodes=4, seconds=20.0)

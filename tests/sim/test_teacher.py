@@ -11,12 +11,12 @@ import pytest
 from pixelgait.robot.spec import A1
 from pixelgait.sim.engines.kinematic_body import KinematicBody
 from pixelgait.sim.scenes.registry import SCENES, make_scene
-from pixelgait.sim.tasks.gliding import glide_episode
 from pixelgait.sim.tasks.navigate import navigation_task
 from pixelgait.sim.tasks.teacher import Teacher
 from pixelgait.sim.world.obstacles import obstacle_boxes
 from pixelgait.sim.world.raster import walk_map
-from pixelgait.sim.world.scene import Box, Layout, Plane, Pose, Scene, Swing
+from pixelgait.sim.world.scene import Box, Layout, Motion, Plane, Pose, Scene
+from tests.helpers import glide_episode
 
 OWN_SCENE = '''
 from pixelgait.sim.world.scene import Box, Layout, Plane, Pose, Scene
@@ -142,7 +142,7 @@ class Catwalk(Scene):
         return 0.0 if abs(x - 3.0) < 4.0 and abs(y) < 1.0 else None
 
     def layout(self, rng: np.random.Generator) -> Layout:
-        swing = Swing(0, (0.0, float(rng.choice((-0.7, 0.7))), 0.0), float(rng.uniform(5, 8)))
+        swing = Motion(0, (0.0, float(rng.choice((-0.7, 0.7))), 0.0), float(rng.uniform(5, 8)))
         return Layout(Pose(0, 0, 0), [Pose(2.5, 0.0, 0.85)], [swing])
 
 

@@ -19,11 +19,11 @@ from pixelgait.sim.engines.kinematic_body import KinematicBody
 from pixelgait.sim.rendering.episode_appearance import EpisodeAppearance
 from pixelgait.sim.rendering.geometry import Geometry
 from pixelgait.sim.scenes.registry import make_scene
-from pixelgait.sim.tasks.gliding import glide_episode
 from pixelgait.sim.tasks.navigate import Forward
 from pixelgait.sim.tasks.teacher import Teacher
 from pixelgait.sim.viewing.video import SceneRenderer
 from pixelgait.sim.world.appearance import AppearanceSeed
+from tests.helpers import glide_episode
 
 SCENE = """from __future__ import annotations
 import math
@@ -150,9 +150,19 @@ def test_edited_user_scene_is_read_again(tmp_path: Path, monkeypatch: pytest.Mon
             for placed, words in (
                 ("[]", "layout: it places 0 shapes, 1 are movable"),
                 ("iter([Pose(3, 0, 1)])", "movable is a list_iterator, expected a list"),
-                ("[Pose(0.2, 0, 1)], [Swing(0, (0, 5, 0), 9)]", "the start (0, 0) is inside a Box"),
-                ("[Pose(2, 0, 0)], [Swing(0, (0, 1), 2)]", "expected reach_m (x, y, z) and period"),
-                ("[Pose(2, 0, 0)], [Swing(1, (0, 1, 0), 2)]", "a Swing is of shape 1, 1 are mov"),
+                (
+                    "[Pose(0.2, 0, 1)], [Motion(0, (0, 5, 0), 9)]",
+                    "the start (0, 0) is inside a Box",
+                ),
+                (
+                    "[Pose(2, 0, 0)], [Motion(0, (0, 1), 2)]",
+                    "expected reach_m (x, y, z) and period",
+                ),
+                ("[Pose(2, 0, 0)], [Motion(1, (0, 1, 0), 2)]", "a Motion is of shape 1, 1 are mov"),
+                (
+                    "[Pose(2, 0, 0)], [Motion(0, path=[Waypoint(1, 0, 0), Waypoint(1, 2, 0)])]",
+                    "the path of a Motion is at times [1, 1], expected ascending ones",
+                ),
             )
         ),
         ("has_goal_position = True", "goal_position is None, expected finite x and y"),

@@ -11,7 +11,7 @@ from pixelgait.robot.bundle import Bundle, load_bundle
 from pixelgait.robot.control.controller import Decision, MemoryState
 from pixelgait.robot.interface import CONTROL_DT_S
 from pixelgait.robot.spec import Array
-from pixelgait.sim.body.camera import camera_for
+from pixelgait.sim.body.camera import camera_of
 from pixelgait.sim.body.interface import SimulatedBody
 from pixelgait.sim.engines.registry import make_body
 from pixelgait.sim.scenes.courses.obstacle_course import ObstacleCourse
@@ -70,7 +70,7 @@ class PuzzledWalker:
     def __init__(self, bundle: str) -> None:
         self.bundle: Bundle = load_bundle(bundle)
         self.scene = ObstacleCourse(DIFFICULTY)
-        camera = camera_for(self.bundle.spec.camera, self.bundle.image_shape)
+        camera = camera_of(self.bundle)
         self.body: SimulatedBody = make_body(
             "pybullet", self.bundle.spec, self.scene, camera=camera
         )

@@ -34,7 +34,9 @@ from pixelgait.sim.body.leg_odometry import INSIDE_95
 from pixelgait.sim.options import WorkerOptions
 from pixelgait.sim.world.seeds import VALIDATION
 
-ESTIMATOR = ("robot.estimation.leg_odometry", "robot.estimation.kinematics")
+ESTIMATOR = tuple(
+    f"robot.estimation.{name}" for name in ("leg_odometry", "kinematics", "velocity_filter")
+)
 # Validation seeds: the filter's numbers were chosen on `walk`, flat, in PyBullet, and on no other.
 LEGS = EvalConfig("walk", odometry="legs", seed=VALIDATION[0])
 WALK = replace(LEGS, task="follow", scene="flat")

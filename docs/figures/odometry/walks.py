@@ -7,7 +7,7 @@ from typing import NamedTuple, cast
 
 import numpy as np
 
-from docs.figures.odometry.invariant_filter import InvariantFilter, turn_by
+from docs.figures.odometry.invariant_filter import InvariantFilter
 from pixelgait.policies.evaluation.evaluate import player
 from pixelgait.policies.evaluation.options import EvalConfig
 from pixelgait.robot.estimation.kinematics import LegKinematics
@@ -17,6 +17,7 @@ from pixelgait.robot.rotation import heading
 from pixelgait.robot.spec import Array, RobotSpec
 from pixelgait.sim.body.interface import SimulatedBody
 from pixelgait.sim.body.leg_odometry import LegOdometryBody
+from pixelgait.sim.engines.cast_scene import rotation
 from pixelgait.sim.tasks.episode import run_episode
 
 BEARS_N = 15.0  # force of a foot that stands, for the invariant filter
@@ -37,12 +38,12 @@ class Moment(NamedTuple):
 class Log(LegOdometryBody):
     """A body with leg odometry that keeps its moments."""
 
-    def reset(self, seed: int) -> Reading:
+    def _begin(self, seed: int) -> None:
+        super()._begin(seed)
         self.moments: list[Moment] = []
-        return super().reset(seed)
 
-    def _with(self, reading: Reading) -> Reading:
-        reading = super()._with(reading)
+    def _changed(self, reading: Reading) -> Reading:
+        reading = super()._changed(reading)
         position, orientation = (np.array(each) for each in self.body.pose())
         bare = replace(reading, image=_nothing)
         forces = self.body.loads().foot_forces
@@ -78,12 +79,12 @@ def by_invariant_filter(spec: RobotSpec, moments: list[Moment], seed: int) -> Ar
     positions = np.array([each.position for each in moments])
     velocities = np.diff(positions, axis=0, prepend=positions[:1]) / CONTROL_DT_S
     first = moments[0]
-    estimate = InvariantFilter(matrix(first.orientation), first.position)
+    estimate = InvariantFilter(rotation(first.orientation), first.position)
     found = []
     for number, moment in enumerate(moments):
         if number:
             gained = (velocities[number] - velocities[number - 1]) / CONTROL_DT_S
-            middle = matrix(moments[number - 1].orientation)
+            middle = rotation(moments[number - 1].orientation)
             force = middle.T @ (gained + UP)
             force = force + rng.normal(0.0, ACCELEROMETER_NOISE, 3)
             estimate.predict(moment.reading.angular_velocity, force, CONTROL_DT_S)
@@ -93,15 +94,6 @@ def by_invariant_filter(spec: RobotSpec, moments: list[Moment], seed: int) -> Ar
         estimate.correct(places, jacobians, moment.forces > BEARS_N)
         found.append(estimate.p[:2].copy())
     return np.array(found)
-
-
-def matrix(quaternion: Array) -> Array:
-    """The rotation (3, 3) of a quaternion xyzw."""
-    axis, w = quaternion[:3], float(quaternion[3])
-    sin = float(np.linalg.norm(axis))
-    if sin < 1e-12:
-        return np.eye(3)
-    return turn_by(axis / sin * 2.0 * np.arctan2(sin, w))
 
 
 def way_m(moments: list[Moment]) -> float:

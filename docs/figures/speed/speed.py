@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 from typing import Annotated, Any
 
-from docs.figures.speed.episodes import cpus, episodes_per_s
 from docs.figures.speed.learning import LESSONS, Learned, Lesson, learn
+from pixelgait.policies.evaluation.evaluate import run_episodes
+from pixelgait.policies.evaluation.options import EvalConfig
 from pixelgait.robot.cli.options import Count, Range, parse
 from pixelgait.robot.cli.provenance import head, settings
 from pixelgait.robot.errors import UserError, run_command
 from pixelgait.robot.files import json_bytes, require_writable, write_atomic
 from pixelgait.robot.runtime.latency import machine
+from pixelgait.robot.spec import A1
 
 FEWEST_EPISODES = 8  # of which the first two only fill the workers
+WALKS = EvalConfig("walk", task="follow", scene="flat", seconds=5.0)
+SKIPPED = 0.25  # share of the episodes during which workers start
 
 
 @dataclass(frozen=True)
@@ -114,6 +119,33 @@ def _rates(config: SpeedConfig) -> list[dict[str, Any]]:
         who = f"{workers} worker{'s' * (workers > 1)}{' of Ray' if cluster else ''}"
         print(f"{who}: {rate:.1f} episodes/s{share}", flush=True)
     return rows
+
+
+def episodes_per_s(episodes: int, workers: int, cluster: str | None = None) -> float:
+    """Episodes/s of walks of 5 s, after all workers have started.
+
+    Raises:
+        UserError: if Ray is not installed, or there is no such cluster.
+    """
+    asked = replace(WALKS, episodes=episodes, workers=workers, cluster=cluster)
+    done = [time.monotonic() for _ in run_episodes(asked)]
+    first = int(SKIPPED * episodes)
+    return (episodes - 1 - first) / (done[-1] - done[first])
+
+
+def cpus(cluster: str) -> int:
+    """Number of workers of a cluster.
+
+    Raises:
+        UserError: if Ray is not installed, or there is no such cluster.
+    """
+    asked = replace(WALKS, cluster=cluster)
+    with asked.open_pool(_nothing, asked, A1) as pool:
+        return pool.capacity
+
+
+def _nothing(_: EvalConfig) -> None:
+    """Initialise nothing in a worker."""
 
 
 if __name__ == "__main__":

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from pixelgait.policies.encoders.checks import require_positive
 from pixelgait.policies.encoders.iap.kernels import (
     KERNELS,
     RANDOM_KERNELS,
+    RELU_EPSILON,
     SIGNED_KERNELS,
     ReLUKernel,
     SoftmaxKernel,
@@ -81,7 +84,26 @@ class IAPEncoder(PatchSelector):
             raise ValueError("kernel 'relu' does not scale: same_length is True, expected False")
         else:
             self.kernel = ReLUKernel()
+        self.kernel_name = kernel
         self.weights = nn.Parameter(torch.ones(self.count)) if weighted else None
+
+    def features_of_many(self, images: NDArray[np.uint8], mirror: bool) -> list[Tensor] | None:
+        """Features (n, F) of images (n, H, W, C), and with `mirror` of their mirror images.
+
+        Those of `forward` within rounding, in a tenth of its time; None where options need it.
+        """
+        whole = self.patch == self.stride == 1 and self.stem is None and self.weights is None
+        if not whole or self.value is not None or self.straight or self.kernel_name != "relu":
+            return None
+        from pixelgait.policies.encoders.iap.selection_kernels import select
+
+        rows = [np.zeros((n, self.selected), np.int64) for n in (len(images), mirror * len(images))]
+        query, key = (
+            torch.cat([each.weight, each.bias[:, None]], 1).detach().numpy()
+            for each in (self.query, self.key)
+        )
+        select(images, query, key, np.float32(RELU_EPSILON), *rows)
+        return [self.centres[torch.from_numpy(each)].flatten(1) for each in rows[: 1 + mirror]]
 
     def rate(self, x: Tensor) -> Tensor:
         """Importance (B, L) of the first L = `count` of patches (B, c, L or more)."""

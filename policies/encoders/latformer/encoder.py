@@ -53,17 +53,11 @@ class LatFormerLayer(nn.Module):
         for parameter in self.perceptron[-1].parameters():
             nn.init.zeros_(parameter)
 
-    def forward(self, x: Tensor, heat: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
-        """Cells (B, n, d) to cells (B, n, d), gates (B, L) in [0, 1] and mask (B, n, n).
-
-        With the heat kernel (n, n) of `expert.smoothing` the mask is smoothed, for the second
-        prediction of training (section 4.2).
-        """
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Cells (B, n, d) to cells (B, n, d), gates (B, L) in [0, 1] and mask (B, n, n)."""
         gates = torch.sigmoid(self.gate(x.mean(1)))
         gates = gates.round() if self.hard else gates
         mask = self.expert(gates)
-        if heat is not None:
-            mask = heat @ mask
         moved = masked_attention(self.query(x), self.key(x), self.value(x), mask)
         return moved + self.perceptron(torch.cat([moved, x], -1)), gates, mask
 
@@ -71,7 +65,7 @@ class LatFormerLayer(nn.Module):
 class LatFormer(Encoder):
     """Patches through layers that transform their lattice; features are a map, and the gates.
 
-    Training uses no smoothed masks, since it makes one prediction per image.
+    Training smooths no masks (section 4.2), since it makes one prediction per image.
 
     Args:
         height, width, channels: of the images; 3 for RGB, 1 for depth, 4 for RGB-D.

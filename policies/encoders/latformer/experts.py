@@ -12,7 +12,6 @@ import torch
 from torch import Tensor, nn
 
 from pixelgait.policies.encoders.latformer.lattice import (
-    heat,
     product,
     reflected,
     rotated,
@@ -116,20 +115,3 @@ class MaskExpert(nn.Module):
         if self.rotation is not None:
             mask = self.rotation(mask, rest[:, self.columns.gates :])
         return mask
-
-    def smoothing(self, time: float) -> Tensor:
-        """Heat kernel (n, n) that smooths masks when multiplied from the left (section 4.2).
-
-        Neighbours are one cell, one reflection or 90 degrees apart. Scaling is no group: on its own
-        it has no neighbours, and nothing is smoothed.
-        """
-        rows, columns = self.lattice.rows, self.lattice.columns
-        cells = torch.arange(rows * columns).reshape(rows, columns)
-        motions = []
-        if "translation" in self.lattice.experts:
-            motions += [cells[translated(rows, 1)], cells[:, translated(columns, 1)]]
-        if "reflection" in self.lattice.experts:
-            motions += [cells[reflected(rows)], cells[:, reflected(columns)]]
-        if "rotation" in self.lattice.experts:
-            motions += [rotated(rows, columns)]
-        return heat([motion.flatten() for motion in motions or [cells]], time)

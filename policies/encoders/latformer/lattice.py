@@ -44,15 +44,3 @@ def product(rows: Tensor, columns: Tensor) -> Tensor:
     Their Kronecker product (theorem 3.2); torch.kron takes no batch.
     """
     return (rows[:, :, None, :, None] * columns[:, None, :, None]).flatten(3).flatten(1, 2)
-
-
-def heat(motions: list[Tensor], time: float) -> Tensor:
-    """Heat kernel (n, n) after `time` on the Cayley graph of invertible transformations (4.2).
-
-    It smooths a mask M to heat M, the mean over all masks in the group, near ones having more
-    weight: neighbours are one step in `motions` (n,) or back apart.
-    """
-    steps = torch.stack([step for motion in motions for step in (mask(motion), mask(motion).t())])
-    steps = steps.unique(dim=0)  # a reflection is its own inverse
-    spread: Tensor = torch.matrix_exp(time * (steps.sum(0) - len(steps) * torch.eye(len(steps[0]))))
-    return spread

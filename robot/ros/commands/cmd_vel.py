@@ -16,8 +16,8 @@ from pixelgait.robot.ros.common.topic_names import VELOCITY
 from pixelgait.robot.spec import Array, Ranges
 
 NOTHING = 0.01  # m/s, rad/s: no more than a joystick's noise at rest; assumption
-# Parts of a Twist that a walker may obey: why it does not obey a negative, and a positive value.
-OBEYED = (
+# Parts of a Twist that a walker may follow: why it does not follow a negative, a positive value.
+FOLLOWED = (
     ("linear.x", "it does not walk backwards", "it does not walk forwards"),
     ("linear.y", "it does not walk sideways", "it does not walk sideways"),
     ("angular.z", "it does not turn right", "it does not turn left"),
@@ -33,7 +33,8 @@ class VelocityCommands:
     """The latent command of the newest velocity command; STAND after `timeout_s()`.
 
     Speeds ahead and to the left [m/s] and yaw rate [rad/s] are clipped to the `ranges` of the low
-    level; `status` names what is not obeyed. Called in the control thread; `node` has no executor.
+    level; `status` names what is not followed. Called in the control thread; `node` has no
+    executor.
     A TwistStamped without a stamp counts as current, as in ros2_controllers.
     """
 
@@ -97,10 +98,10 @@ def velocity_of(twist: Any) -> Array:
 
 
 def ignored(twist: Any, ranges: Ranges) -> list[str]:
-    """The parts of a Twist that are not obeyed, each with its value and why."""
+    """The parts of a Twist that are not followed, each with its value and why."""
     found = []
     for (name, *reasons), value, (least, most) in zip(
-        OBEYED, velocity_of(twist).tolist(), ranges, strict=True
+        FOLLOWED, velocity_of(twist).tolist(), ranges, strict=True
     ):
         limit, why = (most, reasons[1]) if value > 0.0 else (least, reasons[0])
         if limit == 0.0 and not abs(value) <= NOTHING:  # true for a nan

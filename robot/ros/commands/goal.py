@@ -20,6 +20,7 @@ from pixelgait.robot.ros.common import ros2
 from pixelgait.robot.ros.common.bounded_lines import BoundedLines
 from pixelgait.robot.ros.common.topic_names import DISTANCE, ODOMETRY
 from pixelgait.robot.rotation import heading, is_unit, wrap_angle
+from pixelgait.robot.runtime.goal_progress import Progress
 from pixelgait.robot.runtime.state_machine import NOWHERE, Operator, RobotState
 from pixelgait.robot.safety.sensor_age import Freshness, SensorReport
 from pixelgait.robot.safety.supervisor import SensorHealth
@@ -36,38 +37,11 @@ MOVED_AWAY_M = 2.0 * ARRIVAL_M
 # 5 % of the control steps' deadlines. Assumptions: as often as a policy decides, several at once.
 GOALS_PER_S, GOALS_AT_ONCE = 10.0, 3.0
 FOOTPRINT = "base_footprint"  # REP 120: the base projected on the floor, same x, y and heading
-PROGRESS_M = 0.1  # nearer than ever before by so much is progress; more than sway; assumption
 # A jump is larger than JUMP_M, JUMP_RAD, 7 standard deviations of a noise of 0.05 m and rad between
 # two messages, plus three times the distance that the robot can walk: it may be pushed or slip.
 # Assumptions.
 JUMP_SPEED_FACTOR, JUMP_M, JUMP_RAD = 3.0, 0.5, 0.5
 JUMP_REPORT_S = 10.0  # a jump stays in the status for so long, and the next is not logged before
-
-
-class Progress:
-    """Time that the robot walks without coming nearer to its goal; pauses are not counted."""
-
-    def __init__(self) -> None:
-        self.begin()
-
-    def begin(self) -> None:
-        """Start anew, for another goal or after a stop."""
-        self.nearest_m = math.inf
-        self._waited_s = 0.0
-        self.pause()
-
-    def pause(self) -> None:
-        """Do not count the time until the next `waited_s`."""
-        self._before_s: float | None = None
-
-    def waited_s(self, distance_m: float, now_s: float) -> float:
-        """Time without progress [s], with the goal at a distance [m] at this time [s]."""
-        if self._before_s is not None:
-            self._waited_s += now_s - self._before_s
-        self._before_s = now_s
-        if distance_m < self.nearest_m - PROGRESS_M:
-            self.nearest_m, self._waited_s = distance_m, 0.0
-        return self._waited_s
 
 
 class OdometryJumps:
@@ -201,14 +175,19 @@ class GoalCommand:
         return not self._heard
 
     @property
+    def _motion(self) -> Motion | None:
+        """The motion by the robot's legs while they are the odometry, else None."""
+        return self.legs() if self.by_legs else None
+
+    @property
     def frame(self) -> str | None:
         """The frame of the odometry; None without one."""
-        return ODOMETRY if self.by_legs and self.legs() is not None else self._frame
+        return self._frame if self._motion is None else ODOMETRY
 
     @property
     def pose(self) -> Array | None:
         """The newest pose (3,): x, y [m], heading [rad]; None without one. From any thread."""
-        if not self.by_legs or (motion := self.legs()) is None:
+        if (motion := self._motion) is None:
             return self._pose
         return np.array((motion.x, motion.y, motion.heading))
 
@@ -250,7 +229,7 @@ class GoalCommand:
         """The topic's sensor health: fresh, or stale (the robot stands), never dead; None while
         the robot goes by its legs.
         """
-        if self.by_legs and self.legs() is not None:
+        if self._motion is not None:
             return None
         age_s = self._freshness.age_s(time.monotonic())
         health = SensorHealth.STALE if self._missing() else SensorHealth.FRESH
@@ -267,7 +246,7 @@ class GoalCommand:
 
     def _missing(self) -> str | None:
         """Why the robot's position is unknown; None if it is known."""
-        if self.by_legs and (motion := self.legs()) is not None:
+        if (motion := self._motion) is not None:
             return motion.problem if motion.problem in UNKNOWN else None
         age_s, warning = self._freshness.age_s(time.monotonic()), self._freshness.warning
         if math.isinf(age_s):

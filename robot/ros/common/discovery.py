@@ -30,6 +30,10 @@ MIDDLEWARE, SHIPPED_MIDDLEWARE = "RMW_IMPLEMENTATION", "rmw_fastrtps_cpp"
 # rcl ends its process while it is imported, by exit(), if the middleware is missing.
 _IMPORTS = "__import__('rclpy')"
 
+# UDP ports of DDS (RTPS 9.6.1.1): of each participant's discovery, two apart, from FIRST on.
+PORT_BASE, PORTS_PER_DOMAIN, FIRST_PORT = 7400, 250, 10
+UDP_SOCKETS = Path("/proc/net/udp")
+
 # Domains above 101 may use ports of Linux's ephemeral range.
 DOMAINS = itertools.cycle(random.sample(range(1, 102), 101))
 
@@ -58,6 +62,19 @@ def is_local() -> bool:
     """Whether the environment keeps ROS on this computer, or chooses no range."""
     there = (name for name in DISCOVERY_VARIABLES if name in os.environ)
     return all(os.environ[name] == LOCAL_VALUES.get(name) for name in there)
+
+
+def participants(domain: int, sockets: str) -> int:
+    """Number of DDS participants of a domain on this computer, by the ports they listen on.
+
+    Args:
+        domain: its number.
+        sockets: content of /proc/net/udp, which lists the UDP sockets of this network namespace.
+    """
+    first = PORT_BASE + PORTS_PER_DOMAIN * domain + FIRST_PORT
+    addresses = (line.split()[1] for line in sockets.splitlines()[1:])
+    bound = {int(address.rpartition(":")[2], 16) for address in addresses}
+    return len(bound.intersection(range(first, first - FIRST_PORT + PORTS_PER_DOMAIN, 2)))
 
 
 def check_environment() -> None:

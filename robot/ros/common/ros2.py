@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import struct
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -62,6 +63,8 @@ SHADOW_COMMAND, SHADOW_VELOCITY = "joint_command_dry_run", "cmd_vel_dry_run"
 SENSOR_QOS = qos_profile_sensor_data
 # As joint_state_broadcaster and realsense2_camera publish: every subscription receives it.
 DRIVER_QOS = QoSProfile(depth=10)
+# Keeps what an IMU sends within a step of the control loop, and more.
+STREAM_QOS = QoSProfile(depth=16, reliability=ReliabilityPolicy.BEST_EFFORT)
 NEWEST_QOS = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
 COMMAND_QOS = QoSProfile(depth=1)  # reliable, the newest only
 LATCHED = DurabilityPolicy.TRANSIENT_LOCAL
@@ -84,6 +87,11 @@ def start(arguments: list[str] | None = None) -> threading.Event:
         reason = str(error).strip().splitlines()[0]
         raise UserError(f"arguments for ROS are not understood: {reason}") from None
     return stopped_by_signals()
+
+
+def on_loopback() -> bool:
+    """Whether all nodes are on this computer, by Fast DDS's profile of this package."""
+    return any(os.environ.get(name) == str(LOOPBACK) for name in distributions.profile_variables())
 
 
 def install_signal_handlers() -> None:
@@ -123,6 +131,18 @@ def take(subscription: Any) -> Any | None:
     with subscription.handle:
         taken = subscription.handle.take_message(subscription.msg_type, False)
     return None if taken is None else taken[0]
+
+
+def take_serialized(subscription: Any) -> list[bytes]:
+    """The messages of a subscription that have arrived, oldest first, in CDR.
+
+    To read a field of each takes a sixth of the time that its conversion would.
+    """
+    taken = []
+    with subscription.handle:
+        while (each := subscription.handle.take_message(subscription.msg_type, True)) is not None:
+            taken.append(each[0])
+    return taken
 
 
 def type_name(kind: Any) -> str:
@@ -235,17 +255,34 @@ def image_message(time_ns: int, frame: str, pixels: NDArray[np.uint8] | NDArray[
     message.height, message.width = pixels.shape[:2]
     message.encoding = "rgb8" if pixels.ndim == 3 else "32FC1"
     message.step = pixels.nbytes // message.height
-    message.data = pixels.tobytes()  # an array instead would be copied item by item: 600 x slower
+    message.data.frombytes(pixels.tobytes())  # assigned, it may be copied or checked item by item
     return message
 
 
-def imu_message(time_ns: int, frame: str, orientation: Array, angular_velocity: Array) -> Any:
-    """An IMU message whose acceleration is marked as not measured (REP 145)."""
+def imu_force(serialized: bytes) -> tuple[float, float, float] | None:
+    """Linear acceleration [m/s^2] of an Imu message in CDR; None if not measured (REP 145)."""
+    order = "<" if serialized[1] & 1 else ">"
+    x, y, z, known = struct.unpack_from(f"{order}4d", serialized, len(serialized) - 12 * 8)
+    return None if known < 0.0 else (x, y, z)
+
+
+def imu_message(
+    time_ns: int,
+    frame: str,
+    orientation: Array,
+    angular_velocity: Array,
+    specific_force: Array | None = None,
+) -> Any:
+    """An IMU message; without a specific force (3,) it is marked as not measured (REP 145)."""
     message = Imu()
     message.header.stamp = stamp(time_ns)
     message.header.frame_id = frame
     q, w = message.orientation, message.angular_velocity
     q.x, q.y, q.z, q.w = orientation.tolist()
     w.x, w.y, w.z = angular_velocity.tolist()
-    message.linear_acceleration_covariance[0] = -1.0
+    if specific_force is None:
+        message.linear_acceleration_covariance[0] = -1.0
+    else:
+        a = message.linear_acceleration
+        a.x, a.y, a.z = specific_force.tolist()
     return message

@@ -2,99 +2,72 @@
 
 from __future__ import annotations
 
-import math
+import time
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from threading import Event
 from typing import Any
 
 import numpy as np
 from nav_msgs.msg import OccupancyGrid
 from sensor_msgs.msg import CameraInfo
 
-from pixelgait.robot.control.controller import velocity
-from pixelgait.robot.control.image_decoding import depth_part
-from pixelgait.robot.control.lens import calibrated
 from pixelgait.robot.errors import UserError
-from pixelgait.robot.estimation.leg_odometry import Motion
-from pixelgait.robot.interface import Reading
-from pixelgait.robot.mapping.depth_view import Lens
 from pixelgait.robot.mapping.local_map import ASIDE_M, BEHIND_M, CELL_M, Surroundings
-from pixelgait.robot.mapping.mapper import Mapper
 from pixelgait.robot.ros.common import ros2
 from pixelgait.robot.ros.common.topic_names import DEPTH, LOCAL_HEIGHTS, LOCAL_MAP
 from pixelgait.robot.ros.links.camera import forms
 from pixelgait.robot.ros.links.topic_driver import NewestMessages
-from pixelgait.robot.spec import Array, RobotSpec
+from pixelgait.robot.runtime.map_feed import MapFeed
+from pixelgait.robot.spec import RobotSpec
 
 INFO = "camera/depth/camera_info"
+DEPTH_WAIT_S = 10.0  # as for the sensors; assumption
 
 
-class MapTopics:
-    """Feeds a `Mapper` after every control step, in the control thread.
+class MapTopics(MapFeed):
+    """A local map of the images on the depth topic.
 
-    Depth is subscribed here, whatever the policy sees: with cmd_vel it sees nothing. `guards()`
-    says whether obstacles stop the robot.
+    Depth is subscribed here, whatever the policy sees: with cmd_vel it sees nothing.
     """
 
     def __init__(
-        self, node: Any, spec: RobotSpec, aspect: float, guards: Callable[[], bool]
+        self,
+        node: Any,
+        spec: RobotSpec,
+        aspect: float,
+        guards: Callable[[], bool],
+        scans: bool = False,
     ) -> None:
-        self.mapper, self._guards = Mapper(spec, aspect), guards
+        super().__init__(spec, aspect, guards, scans)
         self._messages = NewestMessages(node, {DEPTH: ros2.Image}, {DEPTH: forms(DEPTH)})
         self._infos = ros2.subscribe(node, CameraInfo, INFO)
-        self._lens: tuple[int, int, Lens] | None = None  # height and width of its images
-        self._free_m = math.inf
-        self.problem: str | None = None  # why depth cannot be used
 
-    @property
-    def around(self) -> Surroundings | None:
-        """The newest map; from any thread."""
-        return self.mapper.around
+    def take_depth(self) -> Iterator[Any]:
+        return (message for _, message in self._messages.take())
 
-    def look_ahead(self, reading: Reading, motion: Motion | None, wanted: Array) -> float:
-        """Update the map; returns the free way [m] under a wanted latent command."""
-        self.mapper.step(reading, motion)
-        try:
-            for _, message in self._messages.take():
-                self._take(message)
-        except UserError as error:  # the map is not worth a fault
-            self.problem = str(error)
-        free_m = self.mapper.free_m(velocity(wanted)) if self._guards() else math.inf
-        self._free_m = free_m
-        return free_m
+    def take_info(self) -> Any | None:
+        return ros2.take(self._infos)
 
-    def _take(self, message: Any) -> None:
-        """Fuse a depth image; raises a UserError as `depth_part`."""
-        if self._lens is None and (info := ros2.take(self._infos)) is not None:
-            self._lens = _lens(info)
-        height, width = message.height, message.width
-        known = self._lens is not None and self._lens[:2] == (height, width)
-        view = self.mapper.view(height, width, self._lens[2] if self._lens and known else None)
-        depth, self.problem = depth_part(message, view.used), None
-        self.mapper.add(ros2.seconds(message.header.stamp), depth, view)
+    def require_depth(self, stop: Event) -> None:
+        """Wait for a first depth image, if a low level observes the ground.
+
+        Raises:
+            UserError: none comes.
+        """
+        deadline = time.monotonic() + DEPTH_WAIT_S
+        while self._scans and not stop.wait(0.02):
+            if any(self._messages.take()):
+                return
+            if time.monotonic() > deadline:
+                raise UserError(
+                    f"the low level observes height_scan: no depth image on {DEPTH} for "
+                    f"{DEPTH_WAIT_S:g} s; start a depth camera"
+                )
 
     def forget(self) -> None:
-        """Start anew, as after the robot was carried."""
         self._messages.forget()
-        self.mapper.forget()
-
-    def status(self) -> tuple[bool, str]:
-        """For the diagnostics: whether all is well, and a description; from any thread."""
-        if blind := self.problem or self.mapper.blind:
-            return False, f"no map: {blind}" + (", the robot stands" if self._guards() else "")
-        if self._free_m < math.inf:
-            return False, f"an obstacle {self._free_m:.2f} m ahead, the robot stands or turns"
-        return True, "the way is free" if self._guards() else "without a guard"
-
-
-def _lens(info: Any) -> tuple[int, int, Lens] | None:
-    """Height, width and lens of a CameraInfo's images; None: it is not calibrated."""
-    if not calibrated(info):
-        return None
-    down, across, roi = info.binning_y or 1, info.binning_x or 1, info.roi
-    height, width = (roi.height or info.height) // down, (roi.width or info.width) // across
-    x, y = (info.k[2] - roi.x_offset) / across, (info.k[5] - roi.y_offset) / down
-    return height, width, Lens(info.k[0] / across, info.k[4] / down, x, y)
+        super().forget()
 
 
 class MapPublishers:

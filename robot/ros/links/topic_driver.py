@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import cv2
 import numpy as np
 from rclpy.qos import QoSProfile
+from rclpy.serialization import deserialize_message
 from std_msgs.msg import Float64MultiArray
 
 from pixelgait.robot.errors import UserError
@@ -24,6 +25,7 @@ from pixelgait.robot.ros.links.decoder import Decoder
 from pixelgait.robot.rotation import Quaternion, inverse, product, to_base_frame
 from pixelgait.robot.runtime.newest import Newest
 from pixelgait.robot.runtime.power import PowerState
+from pixelgait.robot.runtime.specific_force import SpecificForce
 from pixelgait.robot.spec import Array, Legs, RobotSpec
 
 ORIENTATION_MISSING = -1.0  # orientation_covariance[0], REP 145
@@ -47,6 +49,8 @@ class NewestMessages(Newest):
     messages a second and hold the interpreter's lock when the control step needs it (0.2 to 0.5 ms
     were measured, for a low level of 0.05 ms).
 
+    `each` looks at every message of a topic, in CDR, before the newest is converted.
+
     A topic that has no publisher is taken in the first of its `forms` that has one, and converted
     in a thread: see `Decoder`.
     """
@@ -56,22 +60,37 @@ class NewestMessages(Newest):
         node: Any,
         types: Mapping[str, Any],
         forms: Mapping[str, Sequence[Form]] = MappingProxyType({}),
+        each: Mapping[str, Callable[[bytes], None]] = MappingProxyType({}),
     ) -> None:
         super().__init__(types, partial(ros2.now_s, node))
         self._node = node
         self._types, self._forms = dict(types), forms
         self._decoders: dict[str, Decoder] = {}  # by topic, if it has another form
         self._looked_s = time.monotonic()
+        self._each = dict(each)
         self._subscriptions = {
-            topic: ros2.subscribe(node, kind, topic) for topic, kind in types.items()
+            topic: ros2.subscribe(
+                node, kind, topic, ros2.STREAM_QOS if topic in each else ros2.NEWEST_QOS
+            )
+            for topic, kind in types.items()
         }
 
     def fetch(self, topic: str) -> tuple[Any | None, str | None]:
+        if topic in self._each:
+            return self._fetch_all(topic), None
         message = ros2.take(self._subscriptions[topic])
         self.received[topic] += message is not None
         if topic in self._decoders:
             return self._decoders[topic].exchange(message)
         return message, None
+
+    def _fetch_all(self, topic: str) -> Any | None:
+        """The newest message, after each that has arrived was looked at."""
+        arrived = ros2.take_serialized(self._subscriptions[topic])
+        self.received[topic] += len(arrived)
+        for serialized in arrived:
+            self._each[topic](serialized)
+        return deserialize_message(arrived[-1], self._types[topic]) if arrived else None
 
     def take(
         self, problem: Callable[[str, Any], str | None] = lambda *_: None
@@ -130,7 +149,10 @@ class TopicSensors:
 
     def __init__(self, node: Any, spec: RobotSpec) -> None:
         self.spec = spec
-        self._messages = messages = NewestMessages(node, self.types)
+        self._force = SpecificForce()
+        self._messages = messages = NewestMessages(
+            node, self.types, each={ros2.IMU: self._add_force}
+        )
         self.sensors, self.received = messages.topics, messages.received
         self.forget, self.ages = messages.forget, messages.ages
         self.warnings, self.stamps = messages.warnings, messages.stamps
@@ -165,6 +187,11 @@ class TopicSensors:
     def conflicting_publisher(self, commanding: bool) -> str | None:
         """None: `OtherNodes` finds the publishers of topics."""
         return None
+
+    def _add_force(self, serialized: bytes) -> None:
+        """Add an IMU message's acceleration, if there is one."""
+        if (sample := ros2.imu_force(serialized)) is not None:
+            self._force.add(sample)
 
     def mount_imu(self, transforms: StaticTransforms) -> str | None:
         """Rotate the IMU's values into the base from now on; see `Driver.mount_imu`."""
@@ -223,10 +250,12 @@ class TopicSensors:
         if imu.orientation_covariance[0] == ORIENTATION_MISSING:
             raise UserError("imu/data has no orientation (covariance[0] is -1, REP 145)")
         q, w = imu.orientation, imu.angular_velocity
-        orientation, rate = (q.x, q.y, q.z, q.w), (w.x, w.y, w.z)
+        orientation, rate, force = (q.x, q.y, q.z, q.w), (w.x, w.y, w.z), self._force.read()
         if (mount := self._mount) is not None:
             orientation = product(orientation, inverse(mount))
             rate = to_base_frame(rate, inverse(mount))
+            if force is not None:
+                force = np.array(to_base_frame(force.tolist(), inverse(mount)))
         return Reading(
             ros2.seconds(self._messages.newest[ros2.JOINT_STATES].header.stamp),
             *joints,
@@ -234,6 +263,7 @@ class TopicSensors:
             np.array(rate),
             image,
             odometry,
+            specific_force=force,
         )
 
 

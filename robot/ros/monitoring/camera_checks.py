@@ -16,7 +16,7 @@ from sensor_msgs.msg import CameraInfo
 from pixelgait.robot.control.lens import ANGLE_TOLERANCE_RAD, calibrated, misfit
 from pixelgait.robot.ros.common import ros2
 from pixelgait.robot.ros.common.static_transforms import TF_STATIC, StaticTransforms
-from pixelgait.robot.spec import Array, CameraMount
+from pixelgait.robot.spec import Array, CameraMount, TrainedMounts
 
 POSITION_TOLERANCE_M = 0.05  # five times the randomisation of mounts in training; assumption
 OPTICAL = ("optical_frame", "optical")
@@ -27,8 +27,8 @@ OPTICAL_FROM_BODY = np.array([(0.0, -1.0, 0.0), (0.0, 0.0, -1.0), (1.0, 0.0, 0.0
 class CameraMountCheck:
     """Checks the camera's pose by the static transforms of the robot, where they are published."""
 
-    def __init__(self, transforms: StaticTransforms, mount: CameraMount) -> None:
-        self._transforms, self._mount = transforms, mount
+    def __init__(self, transforms: StaticTransforms, mounts: TrainedMounts) -> None:
+        self._transforms, self._mounts = transforms, mounts
 
     def problem(self, frames: Iterable[str]) -> str | None:
         """A mismatch of a camera with these frame ids, as far as is known, or None."""
@@ -37,7 +37,7 @@ class CameraMountCheck:
         found = (
             f"{TF_STATIC}: '{frame}' {what}"
             for frame, pose in poses
-            if pose is not None and (what := misplaced(pose, self._mount))
+            if pose is not None and (what := misplaced(pose, self._mounts))
         )
         return next(found, None)
 
@@ -60,16 +60,18 @@ class CameraMountCheck:
         return pose
 
 
-def misplaced(pose: Array, mount: CameraMount) -> str | None:
+def misplaced(pose: Array, mounts: TrainedMounts) -> str | None:
     """A mismatch of a camera body's pose (4, 4) in the base frame with the policy's, or None."""
     x, y, z = pose[:3, 3].tolist()
-    if math.dist((x, y, z), mount.position_m) > POSITION_TOLERANCE_M:
-        wanted = ", ".join(f"{each:.2f}" for each in mount.position_m)
-        return f"sits at ({x:.2f}, {y:.2f}, {z:.2f}) m, the policy was made for ({wanted}) m"
     (ahead_x, _, _), (ahead_y, _, _), (ahead_z, left_z, up_z) = pose[:3, :3].tolist()
     down_rad = math.atan2(-ahead_z, math.hypot(ahead_x, ahead_y))
-    if abs(down_rad - mount.pitch_down_rad) > ANGLE_TOLERANCE_RAD:
-        wanted = f"the policy was made for {mount.pitch_down_rad:.2f} rad"
+    up_m, pitch_rad = mounts.nearest(z, down_rad)
+    ahead_m, left_m, _ = mounts.usual.position_m
+    if math.dist((x, y, z), (ahead_m, left_m, up_m)) > POSITION_TOLERANCE_M:
+        wanted = f"({ahead_m:.2f}, {left_m:.2f}, {_ends(mounts.up_m)}) m"
+        return f"sits at ({x:.2f}, {y:.2f}, {z:.2f}) m, the policy was made for {wanted}"
+    if abs(down_rad - pitch_rad) > ANGLE_TOLERANCE_RAD:
+        wanted = f"the policy was made for {_ends(mounts.pitch_down_rad)} rad"
         return f"looks {down_rad:.2f} rad down, {wanted}"
     for what, turned_rad in (
         ("to the left", math.atan2(ahead_y, ahead_x)),
@@ -78,6 +80,12 @@ def misplaced(pose: Array, mount: CameraMount) -> str | None:
         if abs(turned_rad) > ANGLE_TOLERANCE_RAD:
             return f"is turned by {turned_rad:.2f} rad {what}, the policy was made for none"
     return None
+
+
+def _ends(ends: tuple[float, float]) -> str:
+    """A range, or the number that it is."""
+    low, high = (f"{each:.2f}" for each in ends)
+    return low if low == high else f"{low} to {high}"
 
 
 class CameraInfoCheck:

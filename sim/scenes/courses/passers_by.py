@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from pixelgait.sim.world.scene import ORIGIN, Box, Layout, Plane, Pose, Scene, Swing
+from pixelgait.sim.world.scene import ORIGIN, Box, Layout, Motion, Plane, Pose, Scene
 
 PEOPLE = 4
 FIRST_M, APART_M = 2.0, 2.0  # along x
@@ -32,11 +32,11 @@ class PassersBy(Scene):
 
     def layout(self, rng: np.random.Generator) -> Layout:
         """Draw the middle, period and first direction of every passer-by."""
-        people, swings = [], []
+        people, motions = [], []
         for i in range(PEOPLE):
             aside = float(rng.uniform(-ASIDE_M, ASIDE_M))
             people.append(Pose(FIRST_M + i * APART_M, aside, HALF_M[2]))
             period_s = self.period_s * float(rng.uniform(*SLOWER))
             side = float(rng.choice((-1.0, 1.0)))
-            swings.append(Swing(i, (0.0, REACH_M * side, 0.0), period_s))
-        return Layout(ORIGIN, people, swings)
+            motions.append(Motion(i, (0.0, REACH_M * side, 0.0), period_s))
+        return Layout(ORIGIN, people, motions)

@@ -32,15 +32,14 @@ Place = tuple[float, float]  # x, y [m]
 
 @dataclass(frozen=True, slots=True)
 class Platform:
-    """From `start_m` behind the origin to `length_m` ahead of it, `width_m` wide."""
+    """From `START_M` behind the origin to `length_m` ahead of it, `width_m` wide."""
 
     width_m: float
     length_m: float
-    start_m: float = START_M
 
     def boxes(self) -> tuple[Box, Box]:
         """The platform and the ground below it."""
-        middle, half = (self.length_m - self.start_m) / 2, (self.length_m + self.start_m) / 2
+        middle, half = (self.length_m - START_M) / 2, (self.length_m + START_M) / 2
         ground = Pose(middle, 0, -PLATFORM_HEIGHT_M - 0.5)
         return (
             Box(Pose(middle, 0, -0.25), (half, self.width_m / 2, 0.25), PLATFORM_COLOUR),
@@ -54,7 +53,7 @@ class Platform:
     def ground(self) -> Ground:
         """Its top."""
         y = self.width_m / 2
-        return make_ground([open_rectangle(-self.start_m, self.length_m, -y, y)])
+        return make_ground([open_rectangle(-START_M, self.length_m, -y, y)])
 
 
 class OnPlatform(Scene):

@@ -25,6 +25,7 @@ class Indoor(Scene):
     """
 
     has_goal_position = True
+    draws_reachable_goals = True
     mark = Box(Pose(0.0, 0.0, 0.0), MARK_HALF_M, GOAL_COLOUR)
     map: TraversabilityMap  # this and the following: of the last layout
     distances: Array  # from every cell to the goal (rows, columns) [m]
