@@ -127,4 +127,4 @@ def test_alarms_script_adds_walks_to_those_that_are_counted(tmp_path: Path) -> N
         assert [row[:2] for row in rows] == [
             [f"`{n}`", f"{2 * episodes}"] for n in ("rover", "walk")
         ]
-        assert all(len(row) == 6 for row in rows)
+        assert all(len(row) == 7 for row in rows)

@@ -31,13 +31,15 @@ from pixelgait.robot.cli.provenance import git_state
 from pixelgait.robot.control.controller import latent_within
 from pixelgait.robot.control.observation import COLOURS, DEPTH_RANGE_M, goal_vector
 from pixelgait.robot.errors import run_command
+from pixelgait.robot.estimation.kinematics import LegKinematics
+from pixelgait.robot.estimation.leg_odometry import SKIDS
 from pixelgait.robot.interface import CONTROL_DT_S, Reading
-from pixelgait.robot.rotation import heading
+from pixelgait.robot.rotation import heading, inverse, to_base_frame
 from pixelgait.robot.runtime.camera import NEAREST_M
 from pixelgait.robot.runtime.state_machine import Inputs, Operation, OperatorCommands, RobotState
 from pixelgait.robot.safety.image_checks import DepthCheck, ImageMotionCheck
 from pixelgait.robot.safety.sensor_age import FrozenImageCheck
-from pixelgait.robot.spec import Array
+from pixelgait.robot.spec import Array, RobotSpec
 from pixelgait.sim.body.camera import camera_of
 from pixelgait.sim.body.interface import SimulatedBody
 from pixelgait.sim.body.leg_odometry import EncoderNoise
@@ -56,7 +58,9 @@ STANDING_S = 2.0  # until it walks, not counted among the seconds
 # A robot that covers less is blocked indeed: half of what counts as blocked, see `blocked`.
 MOVES_M, MOVES_STEPS = 0.27, 150
 BLOCKED = "blocked"
-COUNTED = ("walks", "way_m", "fell", "blocked")
+# Feet that slide faster (rms) skid indeed: those that do not by 0.2 to 0.35, see `SlidingFeet`.
+SLIDING_M_PER_S, SLIDING_GAIN, BEARING_M = 0.4, 0.01, 0.005
+COUNTED = ("walks", "way_m", "fell", "blocked", "skidded")
 NOTHING: Figures = {**dict.fromkeys(COUNTED, 0), "alarms": []}
 
 
@@ -93,6 +97,7 @@ class Walked(NamedTuple):
     way_m: float
     fell: bool
     blocked: bool  # it was told so, and hardly moved indeed
+    skidded: bool  # likewise, and its feet slid
     alarms: list[tuple[float, str]]
 
 
@@ -130,6 +135,7 @@ def write_table(config: AlarmsConfig) -> None:
                     "way_m": round(known["way_m"] + sum(each.way_m for each in walks), 1),
                     "fell": known["fell"] + sum(each.fell for each in walks),
                     "blocked": known["blocked"] + sum(each.blocked for each in walks),
+                    "skidded": known["skidded"] + sum(each.skidded for each in walks),
                     "alarms": known["alarms"]
                     + [[each.seed, *alarm] for each in walks for alarm in each.alarms],
                     **git_state(),
@@ -139,14 +145,16 @@ def write_table(config: AlarmsConfig) -> None:
 
 
 def table(kept: Sequence[Figures]) -> list[str]:
-    """Rows by policy: walks in both simulators, falls, blocked robots, alarms by kind."""
-    lines = table_head(["policy", "walks", "way [m]", "fell", "were blocked", "false alarms"])
+    """Rows by policy: walks in both simulators, falls, what was truly so, alarms by kind."""
+    lines = table_head(
+        ["policy", "walks", "way [m]", "fell", "were blocked", "skidded", "false alarms"]
+    )
     for name in sorted({each["policy"] for each in kept}):
         cells = [each for each in kept if each["policy"] == name]
         kinds = Counter(text for each in cells for _, _, text in each["alarms"])
         said = "; ".join(f"{count} x {text}" for text, count in kinds.most_common()) or "none"
-        walks, way, fell, blocked = (sum(each[key] for each in cells) for key in COUNTED)
-        numbers = f"{walks}", f"{way:.0f}", f"{fell}", f"{blocked}"
+        walks, way, *events = (sum(each[key] for each in cells) for key in COUNTED)
+        numbers = f"{walks}", f"{way:.0f}", *map(str, events)
         lines.append(table_line([f"`{name}`", *numbers, said]))
     return lines
 
@@ -177,8 +185,9 @@ def walked(walk: Walk) -> Walked:
     pictures = Pictures(bundle) if sees else None
     velocities = None if sees else _velocities(bundle, rng)
     noisy, places = EncoderNoise(rng), [body.pose()[0][:2]]
+    sliding = SlidingFeet(bundle.spec)
     alarms: dict[str, float] = {}
-    blocked = fell = False
+    blocked = skidded = fell = False
     for step in range(round((walk.seconds + STANDING_S) / CONTROL_DT_S)):
         reading = replace(noisy(reading), odometry=None)
         latent = None if velocities is None else next(velocities)
@@ -187,9 +196,12 @@ def walked(walk: Walk) -> Walked:
         if fell := fallen(body):
             break
         way = math.dist(places[-1], places[-min(len(places), MOVES_STEPS)])
+        slides = sliding.found(body) > SLIDING_M_PER_S
         for said in _said(operation, pictures, reading, step):
             if said == BLOCKED and way < MOVES_M:
                 blocked = True
+            elif said == SKIDS and slides:
+                skidded = True
             else:
                 alarms.setdefault(said, round(step * CONTROL_DT_S, 2))
         if operation.supervisor.fault is not None:
@@ -199,7 +211,32 @@ def walked(walk: Walk) -> Walked:
         places.append(body.pose()[0][:2])
     way_m = sum(math.dist(a, b) for a, b in zip(places[::10], places[10::10], strict=False))
     told = [(time_s, text) for text, time_s in alarms.items()]
-    return Walked(walk.seed, len(places) * CONTROL_DT_S, way_m, fell, blocked, told)
+    return Walked(walk.seed, len(places) * CONTROL_DT_S, way_m, fell, blocked, skidded, told)
+
+
+class SlidingFeet:
+    """Speed at which bearing feet slide, by simulated truth: those at the height of the lowest."""
+
+    def __init__(self, spec: RobotSpec) -> None:
+        self._kinematics = LegKinematics(spec)
+        self._feet: Array | None = None  # where they were (4, 3) [m]
+        self._square = 0.0
+
+    def found(self, body: SimulatedBody) -> float:
+        """Root mean square over about a second [m/s]; call it in every control step."""
+        position, orientation = body.pose()
+        feet = np.array(
+            [
+                to_base_frame(foot.position, inverse(orientation))
+                for foot in self._kinematics.feet(body.joint_angles().tolist())
+            ]
+        ) + np.array(position)
+        bearing = feet[:, 2] < feet[:, 2].min() + BEARING_M
+        if self._feet is not None:
+            moved = (feet - self._feet)[bearing, :2] / CONTROL_DT_S
+            self._square += SLIDING_GAIN * (float((moved**2).sum(1).mean()) - self._square)
+        self._feet = feet
+        return math.sqrt(self._square)
 
 
 def _said(
