@@ -21,8 +21,9 @@ from tests.ros.support import AUTO, Client, FakeRobot, Processes
 def pytest_itemcollected(item: pytest.Item) -> None:
     """Try a test again if it fails and its error, or a process, says that a sensor was silent.
 
-    On a busy machine a simulated driver may get no time for longer than a robot may wait; any
-    other failure counts at once. A debugger cannot be combined with further attempts.
+    On a busy machine a simulated driver may get no time for longer than a robot may wait. Such a
+    time lasts, so that the next attempt waits a while; any other failure counts at once. A
+    debugger cannot be combined with further attempts.
     """
 
     def starved(error: BaseException | None) -> bool:
@@ -30,7 +31,7 @@ def pytest_itemcollected(item: pytest.Item) -> None:
         return any(STARVED.search(text) for text in (str(error), *printed))
 
     if not item.config.getoption("usepdb"):
-        item.add_marker(pytest.mark.flaky(reruns=2, condition=starved))
+        item.add_marker(pytest.mark.flaky(reruns=2, reruns_delay=10, condition=starved))
 
 
 @pytest.fixture
