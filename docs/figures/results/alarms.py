@@ -58,8 +58,8 @@ STANDING_S = 2.0  # until it walks, not counted among the seconds
 # A robot that covers less is blocked indeed: half of what counts as blocked, see `blocked`.
 MOVES_M, MOVES_STEPS = 0.27, 150
 BLOCKED = "blocked"
-# Feet that slide faster (rms) skid indeed: those that do not by 0.2 to 0.35, see `SlidingFeet`.
-SLIDING_M_PER_S, SLIDING_GAIN, BEARING_M = 0.4, 0.01, 0.005
+# Feet that slide faster (rms) skid indeed: others slide by 0.2 to 0.3, see `SlidingFeet`.
+SLIDING_M_PER_S, SLIDING_GAIN, BEARING_M = 0.35, 0.01, 0.005
 COUNTED = ("walks", "way_m", "fell", "blocked", "skidded")
 NOTHING: Figures = {**dict.fromkeys(COUNTED, 0), "alarms": []}
 
