@@ -389,8 +389,9 @@ GO2 = RobotSpec(
     load_lag_s=0.05,  # kd / kp; its effect: policies/pretrained/walk-go2
     load_felt_s=1.0,  # assumption: two gait cycles or three
     creep_m_per_s=0.022,
-    # Unitree's own URDF, front_camera_joint; tilt and field of view are those of the A1.
-    camera=CameraMount(position_m=(0.327, 0.0, 0.043), pitch_down_rad=0.2, vertical_fov_rad=1.05),
+    # A D435i on the usual bracket above the front, at the least of its tilts: Robot Parkour
+    # Learning's go2_distill_config.py. The field of view is the A1's.
+    camera=CameraMount(position_m=(0.24, -0.018, 0.12), pitch_down_rad=0.37, vertical_fov_rad=1.05),
 )
 
 ROBOTS = {spec.name: spec for spec in (A1, MINI_CHEETAH, LAIKAGO, GO2)}
