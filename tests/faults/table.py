@@ -54,7 +54,7 @@ What differs between the groups:
   forward_position_controller. A separate node records the targets. The controller yields with the
   first target that only follows the joints, or holds.
 * Groups named `own`: the third-party walker of `examples/clone_gait.py` below the eyes of
-  `iap-rgbd-go2`, a selection of the faults that it can have (`--bundle`). At the hand-over of gains
+  `iap-rgbd`, a selection of the faults that it can have (`--bundle`). At the hand-over of gains
   its targets may move by a little more than a step, as far as keeps the torque.
 * The simulated body shows whether the robot sinks or stands.
 * A camera that is elsewhere according to `/tf_static` has no row, because `tf2_msgs` comes with
