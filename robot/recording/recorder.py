@@ -33,7 +33,7 @@ if TYPE_CHECKING:  # the command's help does not wait for the control loop
 
 PIPE_BYTES = 1 << 20  # what the system keeps for the writer, if it may; about 2 s of steps
 MOST_WAITING = 1000  # steps beyond that, 10 s; further ones are lost
-CLOSE_S = 20.0  # to write the waiting steps
+CLOSE_S = 60.0  # to write the waiting steps; on a busy computer the writer gets little time
 SUFFIX, MAGIC = ".mcap", b"\x89MCAP0\r\n"  # first bytes of a recording
 
 
