@@ -59,7 +59,7 @@ STANDING_S = 2.0  # until it walks, not counted among the seconds
 MOVES_M, MOVES_STEPS = 0.27, 150
 BLOCKED = "blocked"
 # Feet that slide faster (rms) skid indeed: others slide by 0.2 to 0.3, see `SlidingFeet`.
-SLIDING_M_PER_S, SLIDING_GAIN, BEARING_M = 0.35, 0.01, 0.005
+SLIDING_M_PER_S, SLIDING_GAIN, BEARING_M = 0.33, 0.01, 0.005
 COUNTED = ("walks", "way_m", "fell", "blocked", "skidded")
 NOTHING: Figures = {**dict.fromkeys(COUNTED, 0), "alarms": []}
 
@@ -276,7 +276,7 @@ class Pictures:
         for i, (kind, picture, depth) in enumerate(_parts(image.pixels)):
             problems = (
                 None if depth is None else self._depth.judge(depth),
-                self._frozen[i].judge(picture.tobytes(), reading.joint_angles),
+                self._frozen[i].judge(image.pixels.tobytes(), reading.joint_angles),
                 self._motion[i].judge(picture, image.time_s),
             )
             yield from (f"{kind} {each.split(' by ')[0]}" for each in problems if each)
