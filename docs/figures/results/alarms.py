@@ -8,7 +8,7 @@ counted is kept in docs/alarms.json; more walks are added to it, and another pol
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -59,7 +59,7 @@ STANDING_S = 2.0  # until it walks, not counted among the seconds
 MOVES_M, MOVES_STEPS = 0.27, 150
 BLOCKED = "blocked"
 # Feet that slide faster (rms) skid indeed: others slide by 0.2 to 0.3, see `SlidingFeet`.
-SLIDING_M_PER_S, SLIDING_GAIN, BEARING_M = 0.33, 0.01, 0.005
+SLIDING_M_PER_S, SLIDING_GAIN, BEARING_M, LATELY_STEPS = 0.33, 0.01, 0.005, 100
 COUNTED = ("walks", "way_m", "fell", "blocked", "skidded")
 NOTHING: Figures = {**dict.fromkeys(COUNTED, 0), "alarms": []}
 
@@ -220,10 +220,10 @@ class SlidingFeet:
     def __init__(self, spec: RobotSpec) -> None:
         self._kinematics = LegKinematics(spec)
         self._feet: Array | None = None  # where they were (4, 3) [m]
-        self._square = 0.0
+        self._squares = deque([0.0], maxlen=LATELY_STEPS)  # means, newest last
 
     def found(self, body: SimulatedBody) -> float:
-        """Root mean square over about a second [m/s]; call it in every control step."""
+        """The largest root mean square of a second, lately [m/s]; call it in every step."""
         position, orientation = body.pose()
         feet = np.array(
             [
@@ -234,9 +234,10 @@ class SlidingFeet:
         bearing = feet[:, 2] < feet[:, 2].min() + BEARING_M
         if self._feet is not None:
             moved = (feet - self._feet)[bearing, :2] / CONTROL_DT_S
-            self._square += SLIDING_GAIN * (float((moved**2).sum(1).mean()) - self._square)
+            last, square = self._squares[-1], float((moved**2).sum(1).mean())
+            self._squares.append(last + SLIDING_GAIN * (square - last))
         self._feet = feet
-        return math.sqrt(self._square)
+        return math.sqrt(max(self._squares))
 
 
 def _said(
