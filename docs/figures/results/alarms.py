@@ -55,8 +55,8 @@ DIFFICULTY = 0.5
 PICTURE_STEPS = 7  # control steps between pictures that are judged: 15 Hz
 COMMAND_STEPS = 150  # of a drawn velocity, for policies without a camera
 STANDING_S = 2.0  # until it walks, not counted among the seconds
-# A robot that covers less is blocked indeed: half of what counts as blocked, see `blocked`.
-MOVES_M, MOVES_STEPS = 0.27, 150
+# A robot that was blocked indeed covered less in the second before.
+MOVES_M, MOVES_STEPS = 0.18, 100
 BLOCKED = "blocked"
 # Feet that slide faster (rms) skid indeed: others slide by 0.2 to 0.3, see `SlidingFeet`.
 SLIDING_M_PER_S, SLIDING_GAIN, BEARING_M, LATELY_STEPS = 0.33, 0.01, 0.005, 100
