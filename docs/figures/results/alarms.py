@@ -198,7 +198,7 @@ def walked(walk: Walk) -> Walked:
         way = math.dist(places[-1], places[-min(len(places), MOVES_STEPS)])
         slides = sliding.found(body) > SLIDING_M_PER_S
         for said in _said(operation, pictures, reading, step):
-            if said == BLOCKED and way < MOVES_M:
+            if said == BLOCKED and (blocked or way < MOVES_M):  # the manoeuvre is told as well
                 blocked = True
             elif said == SKIDS and slides:
                 skidded = True
