@@ -69,7 +69,8 @@ DRIFT_RAD_PER_S = 0.0012  # of `Randomisation.heading_drift_rad_per_s`
 # Problems that are named.
 IN_THE_AIR_S, IN_THE_AIR = 0.5, "no foot bears"
 LOST_M, LOST = 0.25, "it was lifted, its position is not known any more"  # standard deviation
-SKID_M_PER_S, SKID_GAIN, SKIDS = 0.4, 0.01, "the feet skid"
+# Walks in simulation: up to 0.4 with a friction of 0.5, 0.45 to 0.6 with one of 0.15.
+SKID_M_PER_S, SKID_GAIN, SKIDS = 0.5, 0.01, "the feet skid"
 BIASED_RAD_PER_S, BIASED = 0.1, "the gyroscope is off"  # five times a usual offset
 IMPOSSIBLE = "a sensor's value is impossible"
 UNKNOWN = (IN_THE_AIR, LOST, IMPOSSIBLE)  # with which the position is not to be used

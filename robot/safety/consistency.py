@@ -14,7 +14,7 @@ Each value alone is possible; together they contradict what legs and body do:
                the feet relative to the base. What is left of it, r, is compared with what another
                mount would leave: S = max(0, S + (r^2 - r_mount^2) / 2 sigma^2 - drift), a
                cumulative sum of log-likelihood ratios, for eight turns about z and two mirrors.
-    rates      exactly the same while the orientation turns.
+    rates      exactly the same while the orientation turns; or the orientation, while rates turn.
     tilt       of a robot that stands, see `StandingTilt`.
 
 Feet that skid do not matter: they do so along the ground. The pair that stands is the lower one, of
@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 
 from pixelgait.robot.estimation.kinematics import LegKinematics
 from pixelgait.robot.interface import CONTROL_DT_S, Reading
-from pixelgait.robot.rotation import inverse, is_unit, product, to_base_frame, up_z
+from pixelgait.robot.rotation import Vector, inverse, is_unit, product, to_base_frame, up_z
 from pixelgait.robot.spec import LEGS, Array, RobotSpec
 
 # Comments of limits have the largest value of 716 walks of all shipped policies (two engines,
@@ -75,11 +75,14 @@ TILTED_RAD, MOST_TILTED_RAD = 0.2, 0.35
 # Load of the leg at the lower corner, as a share of the others' mean. On a kerb 0.75, since a lower
 # leg bears more; a leg that stands otherwise than its encoders say 0.41.
 BEARS = 0.6
-# An IMU's rate that stays exactly the same for so long, while the orientation turns by more.
+# An IMU's rate that stays exactly the same for so long, while the orientation turns by more; or an
+# orientation that stays exactly the same, while the integrated rate turns by more.
 SAME_S, TURNED_RAD = 0.25, 0.05
 # And by more than this in the same time: gyroscopes that give 0 for slow turns, or coarse steps,
 # say the same for minutes while the heading drifts. Assumption.
 LEAST_RAD_PER_S = 0.02
+# Time constant of a rate's integral: a gyroscope's offset of that size never reaches the limit.
+OFFSET_S = TURNED_RAD / LEAST_RAD_PER_S
 
 
 class Motion(NamedTuple):
@@ -311,16 +314,62 @@ class RateConsistency:
         return f"the IMU's rate is the same for {same_s:.2f} s while it turns by {turned:.2f} rad"
 
 
+class OrientationConsistency:
+    """Detects an IMU whose orientation stays exactly the same although its rate turns.
+
+    Only rates that differ from the one before count: an IMU that says the same of everything is
+    frozen, which `ImuMonitor` finds, and a reading may be read twice.
+    """
+
+    def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget all readings."""
+        self._orientation: tuple[float, ...] | None = None
+        self._rate: Vector = (0.0, 0.0, 0.0)
+        self._since_s = self._changed_s = 0.0  # of the orientation and of the rate
+        self._turned: Vector = (0.0, 0.0, 0.0)  # the rate's integral since then [rad]
+
+    def judge(self, reading: Reading) -> str | None:
+        """Check a reading; returns a contradiction, or None."""
+        now_s, orientation = reading.time_s, tuple(reading.orientation.tolist())
+        x, y, z = reading.angular_velocity.tolist()
+        rate = (x, y, z)
+        step_s = now_s - self._changed_s
+        if orientation != self._orientation or not 0.0 <= step_s <= SAME_S:
+            self._orientation, self._turned, self._since_s = orientation, (0.0, 0.0, 0.0), now_s
+            self._rate, self._changed_s = rate, now_s
+            return None
+        if rate == self._rate:
+            return None
+        self._rate, self._changed_s = rate, now_s
+        keep, (before_x, before_y, before_z) = 1.0 - step_s / OFFSET_S, self._turned
+        self._turned = (
+            keep * before_x + x * step_s,
+            keep * before_y + y * step_s,
+            keep * before_z + z * step_s,
+        )
+        same_s, turned = now_s - self._since_s, math.hypot(*self._turned)
+        if same_s < SAME_S or turned <= TURNED_RAD:
+            return None
+        return (
+            f"the IMU's orientation is the same for {same_s:.2f} s "
+            f"while its rate turns by {turned:.2f} rad"
+        )
+
+
 class Consistency:
     """All checks of what moves; for a robot that is up."""
 
     def __init__(self, spec: RobotSpec, kinematics: LegKinematics | None = None) -> None:
         self.joints, self.axes = JointConsistency(spec), ImuAxes(spec, kinematics)
-        self.rates, self.standing = RateConsistency(), StandingTilt(spec)
+        self.rates, self.orientations = RateConsistency(), OrientationConsistency()
+        self.standing = StandingTilt(spec)
 
     def begin(self, reading: Reading) -> None:
         """Forget everything: the robot begins to stand up."""
-        for each in (self.joints, self.axes, self.rates):
+        for each in (self.joints, self.axes, self.rates, self.orientations):
             each.reset()
         self.standing.begin(reading)
 
@@ -349,4 +398,4 @@ class Consistency:
             return found
         if walking and powered and (found := self.axes.judge(reading, joints, sent)):
             return found
-        return self.rates.judge(reading)
+        return self.rates.judge(reading) or self.orientations.judge(reading)

@@ -147,6 +147,7 @@ def wrong_parameter(trial: Trial) -> None:
 
 
 UPSIDE_DOWN = assign(orientation__x=1.0, orientation__w=0.0)
+LEVEL = {f"orientation__{axis}": float(axis == "w") for axis in "xyzw"}
 TILTED = assign(orientation__x=math.sin(0.75), orientation__w=math.cos(0.75))
 TURN = {"orientation__z": math.sin(1.5), "orientation__w": math.cos(1.5), "orientation__x": 0.0}
 IMU_VALUES = "orientation", "angular_velocity"
@@ -209,6 +210,7 @@ IMUS = [
     Case("rate of a yaw that does not turn", on("imu", assign(angular_velocity__z=2.0)), says="than its rate says"),
     Case("all values frozen, stamps new", lambda t: t.alter(imu=frozen(*IMU_VALUES)), says="shows the same"),
     Case("a rate that is always 0", on("imu", assign(**dict.fromkeys((f"angular_velocity__{axis}" for axis in "xyz"), 0.0))), says="the IMU's rate is the same for"),
+    Case("an orientation that is always 0, 0, 0, 1", on("imu", assign(**LEVEL)), says="the IMU's orientation is the same for"),
     Case("quaternions of alternating sign", on("imu", flipped), WALKS),
     Case("a yaw that jumps by 3 rad, for good", on("imu", assign(**TURN)), says="than its rate says"),
     Case("IMU at 50 Hz, turning", turning_with(imu=every(4)), WALKS),

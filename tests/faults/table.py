@@ -168,7 +168,7 @@ def written(path: Path) -> dict[Row, str]:
     for each in path.read_text().splitlines() if path.exists() else ():
         if each.startswith("## "):
             group = each.removeprefix("## ")
-        elif each.startswith("| "):
+        elif each.startswith("| ") and each not in COLUMNS:
             found[group, each.split(" | ")[0].removeprefix("| ")] = each
     return found
 

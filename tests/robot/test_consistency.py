@@ -21,6 +21,7 @@ from pixelgait.robot.safety.consistency import (
     ImuAxes,
     JointConsistency,
     Motion,
+    OrientationConsistency,
     RateConsistency,
     StandingTilt,
 )
@@ -122,6 +123,28 @@ def test_a_heading_may_drift_by_less_than_a_gyroscope_shows() -> None:
         half_rad = math.radians(0.1) * time_s / 2.0
         orientation = np.array((0.0, 0.0, math.sin(half_rad), math.cos(half_rad)))
         reading = Reading(time_s, np.zeros(12), np.zeros(12), orientation, np.zeros(3), no_image)
+        assert check.judge(reading) is None
+
+
+def test_an_orientation_may_stay_the_same_while_nothing_turns() -> None:
+    """A robot stands for two minutes, with a gyroscope that is off; then it tips over."""
+    check, rng = OrientationConsistency(), np.random.default_rng(0)
+
+    def read(time_s: float, roll_rad_per_s: float) -> str | None:
+        rate = np.array((roll_rad_per_s, 0.0, 0.0)) + rng.normal(0.01, 0.02, 3)
+        return check.judge(Reading(time_s, np.zeros(12), np.zeros(12), LEVEL, rate, no_image))
+
+    times = CONTROL_DT_S * np.arange(12_000)
+    assert not any(read(time_s, 0.0) for time_s in times)
+    said = [read(times[-1] + CONTROL_DT_S * (1 + step), 0.5) for step in range(20)]
+    assert "the IMU's orientation is the same for " in str(next(each for each in said if each))
+
+
+def test_an_imu_that_says_the_same_of_everything_is_left_to_the_check_of_frozen_ones() -> None:
+    check = OrientationConsistency()
+    rate = np.array((0.5, 0.0, 0.0))
+    for step in range(200):
+        reading = Reading(CONTROL_DT_S * step, np.zeros(12), np.zeros(12), LEVEL, rate, no_image)
         assert check.judge(reading) is None
 
 
@@ -250,8 +273,13 @@ BEFORE, WALKING = RobotState.STANDING_UP, RobotState.WALKING
             BEFORE,
             "the IMU's rate is the same for ",
         ),
+        (
+            lambda reading: replace(reading, orientation=LEVEL),
+            BEFORE,
+            "the IMU's orientation is the same for ",
+        ),
     ],
-    ids=["imu-180", "imu-90", "names", "sign", "velocities", "rates"],
+    ids=["imu-180", "imu-90", "names", "sign", "velocities", "rates", "orientation"],
 )
 def test_a_contradiction_damps_by_name_before_the_robot_falls(
     fault: ReadingFault, state: RobotState, says: str

@@ -8,7 +8,7 @@ counted is kept in docs/alarms.json; more walks are added to it, and another pol
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -55,11 +55,11 @@ DIFFICULTY = 0.5
 PICTURE_STEPS = 7  # control steps between pictures that are judged: 15 Hz
 COMMAND_STEPS = 150  # of a drawn velocity, for policies without a camera
 STANDING_S = 2.0  # until it walks, not counted among the seconds
-# A robot that covers less is blocked indeed: half of what counts as blocked, see `blocked`.
-MOVES_M, MOVES_STEPS = 0.27, 150
+# A robot that was blocked indeed covered less in the second before.
+MOVES_M, MOVES_STEPS = 0.18, 100
 BLOCKED = "blocked"
 # Feet that slide faster (rms) skid indeed: others slide by 0.2 to 0.3, see `SlidingFeet`.
-SLIDING_M_PER_S, SLIDING_GAIN, BEARING_M = 0.35, 0.01, 0.005
+SLIDING_M_PER_S, SLIDING_GAIN, BEARING_M, LATELY_STEPS = 0.33, 0.01, 0.005, 100
 COUNTED = ("walks", "way_m", "fell", "blocked", "skidded")
 NOTHING: Figures = {**dict.fromkeys(COUNTED, 0), "alarms": []}
 
@@ -198,7 +198,7 @@ def walked(walk: Walk) -> Walked:
         way = math.dist(places[-1], places[-min(len(places), MOVES_STEPS)])
         slides = sliding.found(body) > SLIDING_M_PER_S
         for said in _said(operation, pictures, reading, step):
-            if said == BLOCKED and way < MOVES_M:
+            if said == BLOCKED and (blocked or way < MOVES_M):  # the manoeuvre is told as well
                 blocked = True
             elif said == SKIDS and slides:
                 skidded = True
@@ -220,10 +220,10 @@ class SlidingFeet:
     def __init__(self, spec: RobotSpec) -> None:
         self._kinematics = LegKinematics(spec)
         self._feet: Array | None = None  # where they were (4, 3) [m]
-        self._square = 0.0
+        self._squares = deque([0.0], maxlen=LATELY_STEPS)  # means, newest last
 
     def found(self, body: SimulatedBody) -> float:
-        """Root mean square over about a second [m/s]; call it in every control step."""
+        """The largest root mean square of a second, lately [m/s]; call it in every step."""
         position, orientation = body.pose()
         feet = np.array(
             [
@@ -234,9 +234,10 @@ class SlidingFeet:
         bearing = feet[:, 2] < feet[:, 2].min() + BEARING_M
         if self._feet is not None:
             moved = (feet - self._feet)[bearing, :2] / CONTROL_DT_S
-            self._square += SLIDING_GAIN * (float((moved**2).sum(1).mean()) - self._square)
+            last, square = self._squares[-1], float((moved**2).sum(1).mean())
+            self._squares.append(last + SLIDING_GAIN * (square - last))
         self._feet = feet
-        return math.sqrt(self._square)
+        return math.sqrt(max(self._squares))
 
 
 def _said(
@@ -276,7 +277,7 @@ class Pictures:
         for i, (kind, picture, depth) in enumerate(_parts(image.pixels)):
             problems = (
                 None if depth is None else self._depth.judge(depth),
-                self._frozen[i].judge(picture.tobytes(), reading.joint_angles),
+                self._frozen[i].judge(image.pixels.tobytes(), reading.joint_angles),
                 self._motion[i].judge(picture, image.time_s),
             )
             yield from (f"{kind} {each.split(' by ')[0]}" for each in problems if each)
