@@ -80,8 +80,8 @@ class Diagnostics:
         }
         if (reading := loop.reading) is not None and is_unit(reading.orientation.tolist()):
             roll_rad, pitch_rad = roll_pitch(reading.orientation.tolist())
-            values["roll_deg"] = f"{math.degrees(roll_rad):.0f}"
-            values["pitch_deg"] = f"{math.degrees(pitch_rad):.0f}"
+            values["roll_deg"] = round(math.degrees(roll_rad))
+            values["pitch_deg"] = round(math.degrees(pitch_rad))
         return self._status("robot", level, text, values)
 
     def _rates(
