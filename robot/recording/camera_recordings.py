@@ -35,6 +35,7 @@ TYPES = {
     ODOMETRY: ("nav_msgs/msg/Odometry",),
 }
 OTHER_IMAGES = re.compile(r"infra|/ir/|/ir_|confidence|mask|disparity|theora|thermal|semantic")
+CUT_OFF = "end magic is invalid"  # rosbags, of an MCAP file without its end
 BAGS = (".mcap", ".db3", ".bag")
 COLOUR_FOLDERS, DEPTH_FOLDERS = ("rgb", "color", "colour", "image", "images"), ("depth",)
 PICTURES = (".png", ".jpg", ".jpeg")
@@ -131,7 +132,8 @@ def _bag(path: Path) -> Iterator[Any]:
 
 def _unreadable(path: Path, error: Exception) -> UserError:
     reason = " ".join(f"{type(error).__name__}: {error}".split())[:200]
-    return UserError(f"{path}: no bag that can be read ({reason})")
+    repair = ": was it cut off? mcap recover FILE -o NEW" if CUT_OFF in reason else ""
+    return UserError(f"{path}: no bag that can be read ({reason}){repair}")
 
 
 def _topics(reader: Any) -> list[Topic]:

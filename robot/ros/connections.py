@@ -24,7 +24,11 @@ from pixelgait.robot.ros.links.camera import camera_messages
 from pixelgait.robot.ros.links.map_topics import MapPublishers, MapTopics
 from pixelgait.robot.ros.links.topic_driver import CommandTopic, TopicDriver
 from pixelgait.robot.ros.links.velocity import VelocityDriver, VelocityTopic
-from pixelgait.robot.ros.monitoring.camera_checks import CameraInfoCheck, CameraMountCheck
+from pixelgait.robot.ros.monitoring.camera_checks import (
+    CameraInfoCheck,
+    CameraMountCheck,
+    unaligned,
+)
 from pixelgait.robot.ros.odometry import OdometryTopic, described
 from pixelgait.robot.ros.parameters import (
     GOAL_TIMEOUT,
@@ -248,7 +252,7 @@ class Connections:
         found = [self._imu_mount, *self.link.driver.notes()]
         if self._camera is not None and self._parameters.checks_camera:
             camera, lens, mount = self._camera
-            found += [lens.unknown(), mount.unknown(camera.frames)]
+            found += [lens.unknown(), mount.unknown(camera.frames), unaligned(camera.frames)]
         return [each for each in found if each]
 
     def statuses(self) -> dict[str, tuple[bool, str]]:

@@ -198,8 +198,6 @@ class ControllerNode(LifecycleNode):
             shorten_switch_interval()
             self.loop.start()
             self._wait_for(self.loop)
-            for unchecked in self.connections.unchecked():
-                self.get_logger().info(unchecked)
         except Exception as error:
             self.stop_loop()
             if self.fault is None:  # else the loop's fault is reported, with any conflict
@@ -273,17 +271,29 @@ class ControllerNode(LifecycleNode):
             UserError: there was a fault.
         """
         assert self.connections is not None
+        told = False
         while loop.fault is None and not self._pause(WATCH_PERIOD_S):
             self._status.publish(loop)
             if other := self.connections.conflict():
                 loop.fail(other)
             elif loop.sensing.is_set():
+                if not told:
+                    told = self._tell_unchecked()
                 self.connections.check_camera()
                 rises = self.operator.auto and self.operator.commands.wanted is not RobotState.LIMP
                 if self.operator.state in STANDING or not rises:
                     return
         if loop.fault is not None:
+            if loop.sensing.is_set() and not told:  # a mount that is unknown may be the cause
+                self._tell_unchecked()
             raise UserError(loop.fault)
+
+    def _tell_unchecked(self) -> bool:
+        """Log what could not be checked of camera and IMU; returns True."""
+        assert self.connections is not None
+        for unchecked in self.connections.unchecked():
+            self.get_logger().info(unchecked)
+        return True
 
     def _pause(self, seconds: float) -> bool:
         """Wait in a transition, where no timer is called; returns whether `stop` was set."""

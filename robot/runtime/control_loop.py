@@ -6,7 +6,7 @@ import math
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -167,6 +167,7 @@ class ControlLoop:
         self.changes: deque[tuple[RobotState, str]] = deque(maxlen=100)  # states and causes
         self.sensor_status = SensorStatus(self._sensor_timeouts)
         self.sensing = threading.Event()  # all sensors send
+        self.reading: Reading | None = None  # the newest
         self.missing: tuple[str, ...] = ()  # sensors that did not after `SILENCE_S`
         self.walking_since: float | None = None  # monotonic [s]
         self.fault: str | None = None
@@ -220,7 +221,7 @@ class ControlLoop:
             if waited_s > SILENCE_S and not self.missing:
                 self.missing = tuple(missing)
             if waited_s > SENSOR_WAIT_S:
-                warnings = self._warnings(missing)
+                warnings = self.warnings_about(missing)
                 raise UserError(
                     f"no message on {', '.join(missing)} for {SENSOR_WAIT_S:.0f} s{warnings}"
                 )
@@ -276,7 +277,7 @@ class ControlLoop:
     def _read(self) -> Inputs:
         """Collect the inputs of a step, and record the sensors' ages."""
         self.profiler.start()
-        reading = self.link.read()
+        self.reading = reading = self.link.read()
         if self._height_scan is not None:
             reading = replace(reading, height_scan=self._height_scan)
         now = self.link.now_s()
@@ -329,7 +330,7 @@ class ControlLoop:
         self._cause = operation.cause
         self._disarm_if_down(ages)
         if supervisor.fault is not None and self.fault is None:
-            self.fault = supervisor.fault + self._warnings(supervisor.silent(ages)[:1])
+            self.fault = supervisor.fault + self.warnings_about(supervisor.silent(ages)[:1])
 
     def _report_blocked(self, operation: Operation) -> None:
         """Report a manoeuvre; a robot that gives up loses its goal, or stands until an order."""
@@ -402,7 +403,7 @@ class ControlLoop:
         self.operator.state = state
         self.changes.append((state, cause))
 
-    def _warnings(self, sensors: list[str]) -> str:
+    def warnings_about(self, sensors: Iterable[str]) -> str:
         """The link's warnings about these sensors, as the end of a sentence."""
         warnings = self.link.warnings()
         return "".join(f"; {name}: {warnings[name]}" for name in sensors if name in warnings)

@@ -28,7 +28,8 @@ def cause_of(loop: ControlLoop, conflict: Callable[[], str | None]) -> str | Non
     fault = loop.fault
     if fault is None:
         return None
-    if SILENT in fault and (busy := busy_computer(loop.steps, loop.misses)):
+    explained = any(warning in fault for warning in loop.link.warnings().values())
+    if SILENT in fault and not explained and (busy := busy_computer(loop.steps, loop.misses)):
         fault = f"{fault}; {busy}"
     other = conflict()
     return f"{fault}; {other}" if other and other != loop.fault else fault

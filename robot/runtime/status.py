@@ -63,7 +63,8 @@ class StatusLines:
             self._missing = loop.missing
             if self._missing:
                 there = ", ".join(map(self._described, self._missing))
-                yield Line(f"waiting for {there}", warns=True)
+                why = loop.warnings_about(self._missing)
+                yield Line(f"waiting for {there}{why}", warns=True)
 
     def rest(self, loop: ControlLoop) -> Iterator[Line]:
         """The last changes of a loop that has ended."""

@@ -350,7 +350,7 @@ def _camera(feet: Array) -> CameraMount:
 def _name(urdf: Path, choices: Choices) -> str:
     """The robot's name, by default the file's; that of a robot of this package gets `_urdf`."""
     name = choices.name or urdf.stem
-    name = re.sub(r"\W+", "_", name.lower()).strip("_") or "robot"
+    name = re.sub(r"\W+", "_", name.lower(), flags=re.ASCII).strip("_") or "robot"
     return f"{name}_urdf" if name in ROBOTS else name
 
 

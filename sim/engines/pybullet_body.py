@@ -20,7 +20,7 @@ from pixelgait.sim.body.legged_body import LeggedBody
 from pixelgait.sim.body.randomisation import Randomisation, Sample
 from pixelgait.sim.engines.pybullet_client import pybullet
 from pixelgait.sim.engines.pybullet_scene import PyBulletScene
-from pixelgait.sim.engines.urdf import find_urdf, read_urdf, simulated_robot
+from pixelgait.sim.engines.urdf import find_urdf, missing_mesh, read_urdf, simulated_robot
 from pixelgait.sim.world.scene import FRICTION, Scene
 
 
@@ -252,8 +252,9 @@ def load_robot(spec: RobotSpec, client: int, urdf: Path | None = None) -> tuple[
             str(urdf), flags=pybullet.URDF_USE_INERTIA_FROM_FILE, physicsClientId=client
         )
     except pybullet.error:
-        where = find_urdf(spec)
-        raise UserError(f"{where}: PyBullet cannot load it; are its meshes there?") from None
+        gone = missing_mesh(spec)
+        why = "" if gone is None else f": there is no {gone}"
+        raise UserError(f"{find_urdf(spec)}: PyBullet cannot load it{why}") from None
     count = pybullet.getNumJoints(robot, physicsClientId=client)
     info = [pybullet.getJointInfo(robot, j, physicsClientId=client) for j in range(count)]
     index = {row[1].decode(): row[0] for row in info}

@@ -17,6 +17,7 @@ from pixelgait.robot.spec import RobotSpec
 from pixelgait.sim.engines.urdf_tree import UrdfTree, drop_world
 
 EXAMPLE_ROBOT_DATA = "example-robot-data"  # distribution on PyPI
+XACRO = "{http://www.ros.org/wiki/xacro}"  # namespace of its elements, as ElementTree writes it
 PACKAGE = "package://"  # ROS's, before the name of a package
 SHARE = "cmeel.prefix/share"  # its robots' folder below site-packages
 
@@ -104,6 +105,10 @@ def parse_urdf(urdf: Path) -> Element:
         root = ElementTree.parse(urdf).getroot()
         if root.tag != "robot":  # an MJCF's is `mujoco`
             raise ValueError(f"its root element is <{root.tag}>, expected <robot>")
+        if any(XACRO in each.tag for each in root.iter()):
+            raise ValueError("it is a xacro file, make one by: xacro FILE > robot.urdf")
+        if root.find("link") is None:
+            raise ValueError("it has no link")
         drop_world(root)
         UrdfTree(root)  # its numbers can be read
     except (ElementTree.ParseError, ValueError, AssertionError, StopIteration) as error:
@@ -111,6 +116,16 @@ def parse_urdf(urdf: Path) -> Element:
     for mesh in root.iter("mesh"):
         mesh.set("filename", str(find_mesh(urdf, mesh.get("filename", ""))))
     return root
+
+
+def missing_mesh(spec: RobotSpec) -> Path | None:
+    """The first mesh of a robot's URDF that does not exist, or None.
+
+    Raises:
+        UserError: see `read_urdf`.
+    """
+    meshes = (Path(mesh.get("filename", "")) for mesh in read_urdf(spec).iter("mesh"))
+    return next((mesh for mesh in meshes if not mesh.is_file()), None)
 
 
 def _check_robot(urdf: Path, tree: UrdfTree, spec: RobotSpec) -> None:

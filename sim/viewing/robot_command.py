@@ -125,7 +125,7 @@ def choices(config: RobotConfig) -> Choices:
         UserError: if the URDF does not exist, or a name cannot be used.
     """
     if not config.urdf.is_file():
-        raise UserError(f"{config.urdf} is missing")
+        raise UserError(f"{config.urdf} is {'a folder' if config.urdf.is_dir() else 'missing'}")
     from pixelgait.sim.engines.derive_robot import Choices
 
     return Choices(

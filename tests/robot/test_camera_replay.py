@@ -289,7 +289,9 @@ def test_a_recording_is_played_without_ros_2(tmp_path: Path) -> None:
 def test_bad_recordings_are_one_clear_line(tmp_path: Path) -> None:
     bag = write_bag(tmp_path / "bag", ((t, n, m) for t, n, m in realsense(1, 0.3) if t == COLOUR))
     cut = tmp_path / "cut.mcap"
-    cut.write_bytes(next(bag.glob("*.mcap")).read_bytes()[:200])
+    whole = next(bag.glob("*.mcap")).read_bytes()
+    cut.write_bytes(whole[:200])
+    (endless := tmp_path / "endless.mcap").write_bytes(whole[:-100])
     no_database = tmp_path / "no.db3"
     no_database.write_text("no database")
     (tmp_path / "empty").mkdir()
@@ -302,6 +304,12 @@ def test_bad_recordings_are_one_clear_line(tmp_path: Path) -> None:
         (bag, {"bundle": None}, "has no bundle: name the policy with --bundle"),
         (bag, {"video": Path("film.avi")}, "--video film.avi: expected a file .mp4, .gif, .png"),
         (cut, {}, "cut.mcap"),
+        (
+            endless,
+            {},
+            "endless.mcap: no bag that can be read (AnyReaderError: File end magic is invalid",
+        ),
+        (endless, {}, "): was it cut off? mcap recover FILE -o NEW"),
         (no_database, {}, "no.db3: no bag that can be read"),
         (tmp_path / "empty", {}, "no depth images, which the policy sees; expected a bag, or PNG"),
         (deep, {}, "0.png: depth needs 16 bits and one channel, it has uint8"),

@@ -52,3 +52,19 @@ def test_a_second_controller_is_noticed_while_the_node_waits_for_sensors(
     said = run.stdout.read()
     assert "\nerror: another node commands the joints: /other_node\n" in said
     assert not any(command.position for command in client.commands)
+
+
+def test_a_camera_of_another_name_is_named_with_the_rule_that_takes_it(
+    processes: Processes, iap_bundle: Path, client: Client, robot: FakeRobot
+) -> None:
+    """As realsense2_camera names its topics."""
+    robot.publish_camera = False
+    client.node.destroy_publisher(robot.camera)
+    other = "/camera/camera/color/image_raw"
+    client.node.create_publisher(robot.ros2.Image, other, 1)
+    run = processes.start("pixelgait-run", iap_bundle, *AUTO)
+    assert run.stdout is not None
+    waits = next(line for line in run.stdout if "waiting for" in line or "error: " in line)
+    assert f"it has no publisher; of its type there are {other}, " in waits
+    assert f": --ros-args -r camera/color/image_raw:={other} takes the first" in waits
+    assert "joint_command" not in waits

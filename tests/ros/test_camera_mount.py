@@ -13,7 +13,7 @@ import pytest
 
 from pixelgait.robot.ros.common import static_transforms
 from pixelgait.robot.ros.common.static_transforms import StaticTransforms
-from pixelgait.robot.ros.monitoring.camera_checks import CameraMountCheck
+from pixelgait.robot.ros.monitoring.camera_checks import CameraMountCheck, unaligned
 from pixelgait.robot.spec import A1, TrainedMounts, trained_mounts
 from tests.ros.support import AUTO, PUBLISH_MOUNTS, Client, FakeRobot, Processes
 
@@ -84,6 +84,14 @@ def moved(child: str, **changed: Any) -> list[Transform]:
         (p, c, changed.get("where", w), changed.get("turned", t)) if c == child else (p, c, w, t)
         for p, c, w, t in RIGHT
     ]
+
+
+def test_colour_and_depth_of_several_frames_may_not_be_aligned() -> None:
+    depth, colour = "camera_depth_optical_frame", "camera_color_optical_frame"
+    told = f"colour and depth are in several frames, {colour}, {depth}: is depth aligned to colour?"
+    assert unaligned((colour, depth)) == told
+    assert unaligned((colour,)) is None  # as in realsense2_camera's aligned_depth_to_color
+    assert unaligned(()) is None
 
 
 def test_a_camera_is_found_along_the_chain_of_its_frames(heard: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,7 +15,7 @@ from pixelgait.robot.ros.common import ros2
 from pixelgait.robot.ros.links.topic_driver import TopicSensors
 from pixelgait.robot.rotation import Quaternion, inverse, product, roll_pitch, to_base_frame
 from pixelgait.robot.spec import A1
-from tests.ros.support import AUTO, PUBLISH_MOUNTS, Client, Processes, output_of
+from tests.ros.support import AUTO, PUBLISH_MOUNTS, Client, FakeRobot, Processes, output_of
 
 HERE = (0.0, 0.0, 0.0)
 # Publishes the IMU's messages as if it was turned by a yaw.
@@ -109,6 +110,20 @@ def test_an_imu_whose_mount_is_unknown_or_none_is_used_as_it_is() -> None:
         assert reading.orientation.tolist() == list(base)
         assert reading.angular_velocity.tolist() == list(rate)
         assert reading.specific_force is None  # marked as not measured
+
+
+def test_an_unknown_mount_is_named_before_the_fault_that_it_causes(
+    processes: Processes, client: Client, robot: FakeRobot, iap_bundle: Path
+) -> None:
+    """An IMU that hangs upside down."""
+    robot.roll = math.pi
+    run = processes.start("pixelgait-run", iap_bundle, *AUTO)
+    client.spin(lambda: run.poll() is not None)
+    output = output_of(run)
+    unknown = "the IMU's mount is not checked: /tf_static does not lead from 'base_link' to 'imu'"
+    assert output.count(unknown) == 1
+    fault = "error: tilted by 3.14 rad: it cannot stand up from there"
+    assert output.index(unknown) < output.index(fault)
 
 
 @pytest.mark.slow

@@ -214,7 +214,10 @@ def test_diagnostics_report_suspect_and_missing_sensors(
     assert (values["stage"], values["taken_hz"]) == ("dead", "0.0")
     assert float(values["age_s"]) >= 2.0  # as it is rounded
     robot.publish_joints = True
+    robot.roll = 0.5
     client.spin(lambda: are({"robot": ok, "joint_states": ok}))
+    client.spin(lambda: told(newest["robot"])[2]["roll_deg"] == "29")
+    assert told(newest["robot"])[2]["pitch_deg"] == "0"
     assert client.order("emergency_stop")[0]
     client.spin(lambda: are({"robot": warn}))
     assert told(newest["robot"])[1] == "stopped"

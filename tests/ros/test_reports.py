@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import signal
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -61,6 +63,20 @@ def test_a_busy_computer_is_named_with_its_remedy(
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
     remedy = "end other programs, see docs/robot/timing.md"
     assert busy_computer(1000, misses) == (None if says is None else says + remedy)
+
+
+@pytest.mark.parametrize("warnings", [{}, {"camera/color/image_raw": "the image is frozen"}])
+def test_a_sensor_that_is_silent_for_another_reason_does_not_show_a_busy_computer(
+    monkeypatch: pytest.MonkeyPatch, warnings: dict[str, str]
+) -> None:
+    from pixelgait.robot.runtime.report import cause_of
+
+    monkeypatch.setattr(os, "getloadavg", lambda: (99.0, 0.0, 0.0))
+    fault = "camera/color/image_raw is silent for 2.01 s, at most 2.0 s is allowed"
+    fault += "".join(f"; {topic}: {warning}" for topic, warning in warnings.items())
+    link = SimpleNamespace(warnings=lambda: warnings)
+    loop: Any = SimpleNamespace(fault=fault, link=link, steps=100, misses=0)
+    assert ("too busy" in str(cause_of(loop, lambda: None))) is not bool(warnings)
 
 
 @pytest.mark.slow

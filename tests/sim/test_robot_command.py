@@ -9,6 +9,7 @@ from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
 
 import numpy as np
+import pybullet
 import pybullet_data
 import pytest
 import yaml
@@ -30,6 +31,7 @@ from pixelgait.robot.spec import (
     robot_numbers,
 )
 from pixelgait.sim.engines.derive_robot import Choices, derive_robot
+from pixelgait.sim.engines.pybullet_body import load_robot
 from pixelgait.sim.engines.urdf import find_urdf, parse_urdf
 from pixelgait.sim.viewing.robot_command import robot_file, trot
 from tests.conftest import Command, gentle_weights, write_run
@@ -115,6 +117,14 @@ def mass_without_a_number(root: Element) -> None:
     mass.set("value", "${mass}")
 
 
+def xacro(root: Element) -> None:
+    ElementTree.SubElement(root, "{http://www.ros.org/wiki/xacro}include", filename="leg.xacro")
+
+
+def without_links(root: Element) -> None:
+    root.clear()
+
+
 def mjcf(root: Element) -> None:
     root.tag = "mujoco"
 
@@ -137,6 +147,8 @@ def y_up(root: Element) -> None:
             r"at 0 \w+ turns about \(.*\), expected [xy]: abduction about x, hip and",
         ),
         (mjcf, r"is not a URDF: its root element is <mujoco>, expected <robot>$"),
+        (xacro, r"is not a URDF: it is a xacro file, make one by: xacro FILE > robot\.urdf$"),
+        (without_links, "is not a URDF: it has no link$"),
         (mass_without_a_number, "mass of a link: could not convert string to float"),
         (lambda root: None, "hips cannot be 0.900 m above FR_toe, links of 0.250 and 0.250 m"),
     ],
@@ -148,6 +160,28 @@ def test_what_is_no_quadruped_of_this_kind_is_refused_by_name(
     (file := tmp_path / "odd.urdf").write_bytes(ElementTree.tostring(root))
     with pytest.raises(UserError, match=message):
         derive_robot(file, Choices(height_m=0.9 if "hips" in message else None))
+
+
+@pytest.mark.parametrize(
+    ("given", "name"), [("Rex-2", "rex_2"), ("../Ünïc", "n_c"), ("a1", "a1_urdf"), ("é", "robot")]
+)
+def test_a_name_suits_files_and_variables(given: str, name: str) -> None:
+    assert derive_robot(ALIENGO, Choices(name=given)).spec.name == name
+
+
+def test_a_mesh_that_is_missing_is_named(tmp_path: Path) -> None:
+    root = parse_urdf(ALIENGO)
+    mesh = root.find("link/visual/geometry/mesh")
+    assert mesh is not None
+    mesh.set("filename", "gone.dae")
+    (file := tmp_path / "odd.urdf").write_bytes(ElementTree.tostring(root))
+    spec = derive_robot(file, Choices()).spec
+    client = pybullet.connect(pybullet.DIRECT)
+    with pytest.raises(UserError) as error:
+        load_robot(spec, client)
+    pybullet.disconnect(client)
+    gone = tmp_path / "gone.dae"
+    assert str(error.value) == f"{file}: PyBullet cannot load it: there is no {gone}"
 
 
 def test_damping_of_zero_is_obeyed() -> None:
@@ -244,5 +278,6 @@ def test_the_command_writes_a_robot_file_that_training_takes(
     done = command("pixelgait-train", *line.split(), *small.split())
     assert done.returncode == 0, done.stderr
     assert list((tmp_path / "w" / "scenes").glob("*/aliengo.yaml"))
-    done = command("pixelgait-robot", "gone.urdf")
-    assert (done.returncode, done.stderr) == (1, "error: gone.urdf is missing\n")
+    for urdf, why in (("gone.urdf", "missing"), (".", "a folder")):
+        done = command("pixelgait-robot", urdf)
+        assert (done.returncode, done.stderr) == (1, f"error: {urdf} is {why}\n")

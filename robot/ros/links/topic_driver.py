@@ -30,6 +30,7 @@ from pixelgait.robot.spec import Array, Legs, RobotSpec
 
 ORIENTATION_MISSING = -1.0  # orientation_covariance[0], REP 145
 LEAST_MOUNT_RAD = 1e-3  # a mount turned by less is taken for none
+MOST_OTHERS = 3  # so many topics are named in place of one without a publisher
 LOOK_S = 0.5  # between two looks for the publishers of a topic without a message; they cost time
 
 
@@ -100,13 +101,14 @@ class NewestMessages(Newest):
         return super().take(problem)
 
     def _look_for_publishers(self) -> None:
-        """Take another form of topics without a message, or warn of another type."""
+        """Take another form of topics without a message, or warn of another type or name."""
         missing = [topic for topic in self.topics if not self.received[topic]]
         if not missing or time.monotonic() < self._looked_s + LOOK_S:
             return
         self._looked_s = time.monotonic()
         for topic in missing:
             kinds, wanted = self._published(topic), ros2.type_name(self._types[topic])
+            self.freshness[topic].warning = None
             if wanted in kinds or topic in self._decoders:
                 continue
             form = next((f for f in self._forms.get(topic, ()) if self._has(topic, f)), None)
@@ -114,11 +116,33 @@ class NewestMessages(Newest):
                 self._take_form(topic, form)
             elif kinds:
                 self.freshness[topic].warning = f"is of {', '.join(kinds)}, not {wanted}"
+            elif others := self._others(topic):
+                self.freshness[topic].warning = (
+                    f"it has no publisher; of its type there are {', '.join(others)}: "
+                    f"--ros-args -r {topic}:={others[0]} takes the first"
+                )
 
     def _published(self, topic: str) -> list[str]:
         """The types that a topic is published with."""
         infos = self._node.get_publishers_info_by_topic(topic)
         return sorted({each.topic_type for each in infos})
+
+    def _others(self, topic: str) -> list[str]:
+        """Topics of the same type that other nodes publish, those of the likest names first."""
+        wanted = ros2.type_name(self._types[topic])
+        names = [
+            name
+            for name, kinds in self._node.get_topic_names_and_types()
+            if wanted in kinds and self._foreign(name)
+        ]
+        words = set(topic.split("/"))
+        return sorted(names, key=lambda name: -len(words & set(name.split("/"))))[:MOST_OTHERS]
+
+    def _foreign(self, name: str) -> bool:
+        """Whether another process publishes a topic: its nodes are not named as this one's."""
+        own = self._node.get_name()  # the node's own name, and `_sensors`
+        infos = self._node.get_publishers_info_by_topic(name)
+        return any(not own.startswith(each.node_name) for each in infos)
 
     def _form_name(self, topic: str, form: Form) -> str:
         """As image_transport names it, beside a remapped topic."""

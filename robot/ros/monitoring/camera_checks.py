@@ -60,6 +60,15 @@ class CameraMountCheck:
         return pose
 
 
+def unaligned(frames: tuple[str, ...]) -> str | None:
+    """A note on colour and depth in several frames, which drivers give them if not aligned."""
+    if len(frames) < 2:
+        return None
+    return (
+        f"colour and depth are in several frames, {', '.join(frames)}: is depth aligned to colour?"
+    )
+
+
 def misplaced(pose: Array, mounts: TrainedMounts) -> str | None:
     """A mismatch of a camera body's pose (4, 4) in the base frame with the policy's, or None."""
     x, y, z = pose[:3, 3].tolist()

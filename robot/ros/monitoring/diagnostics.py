@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 
 from pixelgait.robot.ros.common.topic_names import NODE, ODOMETRY
+from pixelgait.robot.rotation import is_unit, roll_pitch
 from pixelgait.robot.runtime.control_loop import ControlLoop
 from pixelgait.robot.runtime.power import PowerWatch
 from pixelgait.robot.runtime.report import MAX_MISSES
@@ -76,6 +78,10 @@ class Diagnostics:
             "bridged": loop.controller.supervisor.bridged,
             "limited_share": f"{loop.controller.limited_share:.2f}",
         }
+        if (reading := loop.reading) is not None and is_unit(reading.orientation.tolist()):
+            roll_rad, pitch_rad = roll_pitch(reading.orientation.tolist())
+            values["roll_deg"] = round(math.degrees(roll_rad))
+            values["pitch_deg"] = round(math.degrees(pitch_rad))
         return self._status("robot", level, text, values)
 
     def _rates(
