@@ -94,7 +94,7 @@ def test_a_controller_begins_every_episode_without_memory(tmp_path: Path) -> Non
     assert controller.carried.tolist() == [0.0]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_student_approaches_its_teacher() -> None:
     distillation.start()
     walks = [distillation.walk((None, 0, seed))[1] for seed in range(2)]
@@ -116,7 +116,7 @@ def test_a_puzzle_shuffles_patches_and_blackens_some() -> None:
     assert np.array_equal(seen[~black], tiles(IMAGE)[~black])
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_student_is_taught_and_measured_once(tmp_path: Path) -> None:
     page, kept = tmp_path / "page.md", tmp_path / "order.json"
     page.write_text("\n".join(line for part in TABLES for line in markers(part, "order")))

@@ -64,7 +64,7 @@ def test_a_run_of_another_command_is_refused(
         write_tables(study(tmp_path, monkeypatch, more))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("same_weights", [True, False])
 def test_figures_of_other_weights_are_dropped_from_a_row(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, same_weights: bool

@@ -21,7 +21,7 @@ from pixelgait.export.markdown_sections import markers
 from pixelgait.policies.evaluation.options import EvalConfig
 from pixelgait.robot.errors import UserError
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.long
 
 
 def empty_page(folder: Path, script: str, *parts: str) -> Path:

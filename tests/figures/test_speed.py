@@ -22,7 +22,7 @@ SHORT = Lesson(
 ONE = ("--workers", "1")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_command_is_stopped_as_soon_as_it_has_learned() -> None:
     went = learn(SHORT, 0, ONE)
     assert went.seconds is not None
