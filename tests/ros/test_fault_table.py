@@ -181,9 +181,10 @@ def test_a_bundle_that_is_asked_for_has_the_faults_that_it_can_have(tmp_path: Pa
     bundle = load_bundle("iap-depth-go2")
     found = groups_of(bundle)
     assert {case.bundle for cases in found.values() for case in cases} == {str(bundle.folder)}
-    go2, camera = (f"{group}, iap-depth-go2" for group in ("Unitree Go2 over DDS", "Camera"))
+    go2 = "Unitree Go2 over DDS, iap-depth-go2"
     assert len(found[go2]) == len(GO2_FAULTS) - 1  # all but that of another robot's bundle
-    assert {"depth upside down"} <= {case.name for case in found[camera]}
+    camera = groups_of(load_bundle("iap-rgbd"))["Camera, iap-rgbd"]
+    assert {"black images", "depth upside down"} <= {case.name for case in camera}
     assert not {each.partition(",")[0] for each in found} & {"Goals", "ros2_control"}
     assert not any(each.startswith("Unitree") for each in groups_of(load_bundle("iap")))
     rows = {("IMU", IMUS[0].name): f"| {IMUS[0].name} | a |", (go2, "SIGINT"): "| SIGINT | b |"}
