@@ -35,6 +35,7 @@ WRONG_PAIRS = 40  # in a row: 1.3 s
 STILL_SHARE, MEMORY_S = 0.1, 0.5
 LEAST_PAIRS = 15  # half a second: a first step alone decides nothing
 LEAST_ENERGY_RAD2 = 0.0013  # of the turn within the memory: 0.28 rad/s
+LEAST_SHOWN = 1e-6  # sum of squares: what is all alike, as a wall before the lens, shows less
 CHANGED = 10.0  # times the usual difference of two pictures: no longer the frozen one
 MIRRORED = "the image moves against the turn of the body: is it mirrored or upside down?"
 FROZEN = "the image is frozen, but for noise, while the body turns"
@@ -157,7 +158,7 @@ class ImageMotionCheck:
         motion = np.linalg.solve(gradients, -table[:2, 2])
         turn = np.array((right, down))
         unexplained = table[2, 2] - motion @ gradients @ motion
-        shows = turn @ gradients @ turn > unexplained
+        shows = turn @ gradients @ turn > max(unexplained, LEAST_SHOWN)
         keep = math.exp(-step_s / MEMORY_S)
         self._turn_energy = keep * self._turn_energy + shows * float(turn @ turn)
         self._motion_energy = keep * self._motion_energy + float(motion @ motion)

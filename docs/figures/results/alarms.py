@@ -55,7 +55,7 @@ DIFFICULTY = 0.5
 PICTURE_STEPS = 7  # control steps between pictures that are judged: 15 Hz
 COMMAND_STEPS = 150  # of a drawn velocity, for policies without a camera
 STANDING_S = 2.0  # until it walks, not counted among the seconds
-# A robot that was blocked indeed covered less in the second before.
+# A robot that was blocked indeed touched something in the second before, or covered less.
 MOVES_M, MOVES_STEPS = 0.18, 100
 BLOCKED = "blocked"
 # Feet that slide faster (rms) skid indeed: others slide by 0.2 to 0.3, see `SlidingFeet`.
@@ -96,7 +96,7 @@ class Walked(NamedTuple):
     seconds: float
     way_m: float
     fell: bool
-    blocked: bool  # it was told so, and hardly moved indeed
+    blocked: bool  # it was told so, and touched something or hardly moved indeed
     skidded: bool  # likewise, and its feet slid
     alarms: list[tuple[float, str]]
 
@@ -188,6 +188,7 @@ def walked(walk: Walk) -> Walked:
     sliding = SlidingFeet(bundle.spec)
     alarms: dict[str, float] = {}
     blocked = skidded = fell = False
+    touched = -MOVES_STEPS  # the last step in which it touched something
     for step in range(round((walk.seconds + STANDING_S) / CONTROL_DT_S)):
         reading = replace(noisy(reading), odometry=None)
         latent = None if velocities is None else next(velocities)
@@ -197,8 +198,10 @@ def walked(walk: Walk) -> Walked:
             break
         way = math.dist(places[-1], places[-min(len(places), MOVES_STEPS)])
         slides = sliding.found(body) > SLIDING_M_PER_S
+        touched = step if body.touching() is not None else touched
+        stopped = way < MOVES_M or step - touched < MOVES_STEPS
         for said in _said(operation, pictures, reading, step):
-            if said == BLOCKED and (blocked or way < MOVES_M):  # the manoeuvre is told as well
+            if said == BLOCKED and (blocked or stopped):  # the manoeuvre is told as well
                 blocked = True
             elif said == SKIDS and slides:
                 skidded = True
