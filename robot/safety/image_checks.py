@@ -33,7 +33,7 @@ WRONG_PAIRS = 40  # in a row: 1.3 s
 # Frozen: the motion's energy is below this share of the turn's. Walks had at least 0.69, frozen
 # pictures with noise 0.02 at most.
 STILL_SHARE, MEMORY_S = 0.1, 0.5
-LEAST_PAIRS = 15  # half a second: a first step alone decides nothing
+LEAST_PAIRS = 8  # that would show the turn: a first step decides nothing, nor a repeated picture
 LEAST_ENERGY_RAD2 = 0.0013  # of the turn within the memory: 0.28 rad/s
 LEAST_SHOWN = 1e-6  # sum of squares: what is all alike, as a wall before the lens, shows less
 CHANGED = 10.0  # times the usual difference of two pictures: no longer the frozen one
@@ -76,7 +76,8 @@ class ImageMotionCheck:
         self._agreed, self._texture = (np.zeros(STAMP_DELAYS_S.size) for _ in range(2))
         self._turned_rad = self._noise = 0.0
         self._turn_energy = self._motion_energy = 0.0
-        self._pairs = self._wrong = 0  # compared pictures; those in a row that moved the wrong way
+        self._pairs = 0  # compared pictures that would show the turn
+        self._wrong = 0  # those in a row that moved the wrong way
         self._mirrored = self._frozen = False
 
     def turned(self, time_s: float, rates: Array) -> None:
@@ -121,7 +122,6 @@ class ImageMotionCheck:
             return
         products, count = _products(before[1], now[1])
         (seen_xx, seen_xd), (_, seen_dd) = _without(products, [0, 3], [1, 2])
-        self._pairs += 1
         noise = max(seen_dd - seen_xd * seen_xd / max(seen_xx, 1e-12), 0.0) / count
         changed = 0.0 < CHANGED * self._noise < noise
         self._noise = noise if self._noise == 0.0 else 0.9 * self._noise + 0.1 * noise
@@ -159,6 +159,7 @@ class ImageMotionCheck:
         turn = np.array((right, down))
         unexplained = table[2, 2] - motion @ gradients @ motion
         shows = turn @ gradients @ turn > max(unexplained, LEAST_SHOWN)
+        self._pairs += shows
         keep = math.exp(-step_s / MEMORY_S)
         self._turn_energy = keep * self._turn_energy + shows * float(turn @ turn)
         self._motion_energy = keep * self._motion_energy + float(motion @ motion)

@@ -18,6 +18,7 @@ from pixelgait.robot.ros.common import ros2
 from pixelgait.robot.ros.common.topic_names import ODOMETRY
 from pixelgait.robot.rotation import turned
 from pixelgait.robot.runtime.camera_images import camera_topics
+from pixelgait.robot.runtime.realtime import freeze_collector
 from pixelgait.robot.runtime.timing import RateKeeper
 from pixelgait.robot.spec import Array, RobotSpec
 
@@ -123,6 +124,7 @@ class FakeDriver:
         self._commands = self._listener.create_subscription(
             ros2.JointState, ros2.JOINT_COMMAND, lambda _: None, 100
         )
+        freeze_collector()  # of all that tests have imported a collection takes 0.1 s: silence
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="driver")
         self._thread.start()
