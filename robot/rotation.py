@@ -102,6 +102,29 @@ def turned(orientation: NDArray[np.float64], yaw_rad: float) -> NDArray[np.float
     return np.array((cos * x - sin * y, cos * y + sin * x, cos * z + sin * w, cos * w - sin * z))
 
 
+def rotation_at(up: Vector, heading_rad: float) -> NDArray[np.float64]:
+    """The rotation (3, 3) of a base with this heading and the world's up axis in its frame."""
+    up_x, up_y, up_z = up
+    level = math.sqrt(max(1e-12, 1.0 - up_x * up_x))  # cosine of the pitch
+    sin_roll, cos_roll = up_y / level, up_z / level
+    sin, cos = math.sin(heading_rad), math.cos(heading_rad)
+    return np.array(
+        (
+            (
+                cos * level,
+                -cos * up_x * sin_roll - sin * cos_roll,
+                sin * sin_roll - cos * up_x * cos_roll,
+            ),
+            (
+                sin * level,
+                cos * cos_roll - sin * up_x * sin_roll,
+                -sin * up_x * cos_roll - cos * sin_roll,
+            ),
+            up,
+        )
+    )
+
+
 def wrap_angle(angle_rad: float) -> float:
     """The same angle [rad], from -pi to pi."""
     return (angle_rad + math.pi) % (2.0 * math.pi) - math.pi

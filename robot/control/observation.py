@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.estimation.leg_odometry import Motion
 from pixelgait.robot.interface import Reading
-from pixelgait.robot.rotation import roll_pitch, wrap_angle
+from pixelgait.robot.rotation import roll_pitch, rotation_at, wrap_angle
 from pixelgait.robot.spec import Array
 
 NO_GOAL = np.array((np.inf, 0.0))  # distance [m], bearing [rad]: none, straight ahead
@@ -52,10 +52,7 @@ RED = np.array((255.0, 0.0, 0.0))  # of the attention overlay
 
 def base_velocity(motion: Motion) -> Array:
     """The base's velocity (3,) [m/s] in its own frame; upwards, which legs tell badly, it is 0."""
-    ux, uy, uz = motion.up
-    level = math.sqrt(max(1e-9, 1.0 - ux * ux))
-    ahead = np.array((level, -ux * uy / level, -ux * uz / level))
-    left = np.cross(motion.up, ahead)
+    ahead, left, _ = rotation_at(motion.up, 0.0)
     return np.asarray(motion.ahead * ahead + motion.left * left)
 
 

@@ -12,8 +12,8 @@ from pixelgait.robot.mapping.depth_view import DepthView, Floats, Lens, depth_vi
 from pixelgait.robot.mapping.guard import CollisionGuard
 from pixelgait.robot.mapping.height_scan import POINTS
 from pixelgait.robot.mapping.local_map import LocalMap, Surroundings
-from pixelgait.robot.mapping.poses import FootHeights, Poses, rotation_at
-from pixelgait.robot.rotation import Vector, is_unit
+from pixelgait.robot.mapping.poses import FootHeights, Poses
+from pixelgait.robot.rotation import Vector, is_unit, rotation_at
 from pixelgait.robot.spec import Array, RobotSpec
 
 STALE_S = 0.5  # as of a camera; without a newer image the guard stops the robot

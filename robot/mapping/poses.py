@@ -2,40 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from bisect import bisect_right
 from collections.abc import Sequence
-
-import numpy as np
 
 from pixelgait.robot.estimation.kinematics import LegKinematics
 from pixelgait.robot.rotation import Vector
 from pixelgait.robot.spec import Array, RobotSpec
 
 KEPT_S = 0.5  # an image that is older when it arrives is not used; assumption
-
-
-def rotation_at(up: Vector, heading_rad: float) -> Array:
-    """The rotation (3, 3) of a base with this heading and the world's up axis in its frame."""
-    up_x, up_y, up_z = up
-    level = math.sqrt(max(1e-12, 1.0 - up_x * up_x))  # cosine of the pitch
-    sin_roll, cos_roll = up_y / level, up_z / level
-    sin, cos = math.sin(heading_rad), math.cos(heading_rad)
-    return np.array(
-        (
-            (
-                cos * level,
-                -cos * up_x * sin_roll - sin * cos_roll,
-                sin * sin_roll - cos * up_x * cos_roll,
-            ),
-            (
-                sin * level,
-                cos * cos_roll - sin * up_x * sin_roll,
-                -sin * up_x * cos_roll - cos * sin_roll,
-            ),
-            up,
-        )
-    )
 
 
 class Poses:

@@ -19,8 +19,8 @@ from pixelgait.robot.mapping.local_map import (
     Surroundings,
 )
 from pixelgait.robot.mapping.mapper import Mapper
-from pixelgait.robot.mapping.poses import Poses, rotation_at
-from pixelgait.robot.rotation import tilted, upright
+from pixelgait.robot.mapping.poses import Poses
+from pixelgait.robot.rotation import rotation_at, tilted, upright
 from pixelgait.robot.spec import A1, Array
 
 Box = tuple[float, float, float, float, float, float]  # from x, y, z to x, y, z [m]
