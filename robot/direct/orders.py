@@ -47,7 +47,7 @@ class OrderServer:
                 return lambda: _go(operator, place)
             return orders.get(line)
 
-        names = ", ".join((*orders, f"{GOAL} X Y")[: None if to_goals else -1])
+        names = ", ".join((*orders, f"{GOAL} X Y") if to_goals else orders)
         try:
             self._server = _Server((HOST, port), _handler(order, names))
         except OSError as error:

@@ -278,7 +278,8 @@ class ControllerNode(LifecycleNode):
                 loop.fail(other)
             elif loop.sensing.is_set():
                 if not told:
-                    told = self._tell_unchecked()
+                    self._tell_unchecked()
+                    told = True
                 self.connections.check_camera()
                 rises = self.operator.auto and self.operator.commands.wanted is not RobotState.LIMP
                 if self.operator.state in STANDING or not rises:
@@ -288,12 +289,11 @@ class ControllerNode(LifecycleNode):
                 self._tell_unchecked()
             raise UserError(loop.fault)
 
-    def _tell_unchecked(self) -> bool:
-        """Log what could not be checked of camera and IMU; returns True."""
+    def _tell_unchecked(self) -> None:
+        """Log what could not be checked of camera and IMU."""
         assert self.connections is not None
         for unchecked in self.connections.unchecked():
             self.get_logger().info(unchecked)
-        return True
 
     def _pause(self, seconds: float) -> bool:
         """Wait in a transition, where no timer is called; returns whether `stop` was set."""

@@ -228,12 +228,9 @@ class SlidingFeet:
     def found(self, body: SimulatedBody) -> float:
         """The largest root mean square of a second, lately [m/s]; call it in every step."""
         position, orientation = body.pose()
-        feet = np.array(
-            [
-                to_base_frame(foot.position, inverse(orientation))
-                for foot in self._kinematics.feet(body.joint_angles().tolist())
-            ]
-        ) + np.array(position)
+        to_world = inverse(orientation)
+        found = self._kinematics.feet(body.joint_angles().tolist())
+        feet = np.array([to_base_frame(foot.position, to_world) for foot in found]) + position
         bearing = feet[:, 2] < feet[:, 2].min() + BEARING_M
         if self._feet is not None:
             moved = (feet - self._feet)[bearing, :2] / CONTROL_DT_S
@@ -263,7 +260,7 @@ class Pictures:
     def __init__(self, bundle: Bundle) -> None:
         spec, rows = bundle.spec, bundle.image_shape[0]
         self._motion = [ImageMotionCheck(spec.camera, rows) for _ in range(2)]
-        self._frozen = [FrozenImageCheck() for _ in range(2)]
+        self._frozen = FrozenImageCheck()
         self._depth = DepthCheck(bundle.trained_mounts, spec.stand_height_m, DEPTH_RANGE_M)
         self._time_s = -math.inf
 
@@ -277,10 +274,11 @@ class Pictures:
         if image.time_s == self._time_s:
             return
         self._time_s = image.time_s
+        frozen = self._frozen.judge(image.pixels.tobytes(), reading.joint_angles)
         for i, (kind, picture, depth) in enumerate(_parts(image.pixels)):
             problems = (
                 None if depth is None else self._depth.judge(depth),
-                self._frozen[i].judge(image.pixels.tobytes(), reading.joint_angles),
+                frozen,
                 self._motion[i].judge(picture, image.time_s),
             )
             yield from (f"{kind} {each.split(' by ')[0]}" for each in problems if each)
