@@ -46,7 +46,7 @@ BIAS_GAIN, TURN_BIAS_GAIN = 0.01, 1e-3  # of the gyroscope's bias by up directio
 FASTEST_RAD_PER_S = 5.0  # a faster turn is the IMU's, not the robot's; as of `HeadingHold`
 DELAYS, DELAY_GAIN = 6, 6e-3  # ages of targets that are compared, in steps
 WEIGHT_STEPS = 300  # over which the robot's weight is averaged
-BORNE_SHARE = 0.3  # of the weight; a robot whose feet bear less is in the air
+BORNE_SHARE, BORNE_GAIN = 0.3, 0.1  # of the weight; a robot whose feet bear less is in the air
 LEAST_SHARE, FULL_SHARE = 0.1, 0.6  # of the weight, from which a foot counts: a little, in full
 LOW_M, LEAST_LOW = 0.02, 0.02  # above the lowest foot, where one counts little, and how much
 LEAST_TRUST = 1e-6
@@ -119,7 +119,7 @@ class LegOdometry:
         self._variance = 0.0  # of either
         self._told = VelocityFilter()
         self._skid = 0.0  # mean square velocity of feet that bear, over the ground [m^2/s^2]
-        self._air_s = 0.0
+        self._borne, self._air_s = 1.0, 0.0  # share of the weight, filtered; since when it is less
         self._still, self._stands = 0, False  # steps at rest; on all feet, or limp
         self._mean_rate: Vector = (0.0, 0.0, 0.0)
         self._rest_rad = 0.0  # the IMU has turned at rest
@@ -232,6 +232,7 @@ class LegOdometry:
             self._weighed = min(self._weighed + 1, WEIGHT_STEPS)
             self._weight += (total - self._weight) / self._weighed
         shares = [load / (self._weight or 1.0) for load in loads]
+        self._borne += BORNE_GAIN * (sum(shares) - self._borne)  # legs that swing push and pull
         self._stands = not stiff or min(shares) > LEAST_SHARE
         return shares
 
@@ -317,7 +318,8 @@ class LegOdometry:
             variance += (FOOT_M_PER_S / max(total, 1e-3)) ** 2
         if bearing > FEW:
             self._skid += SKID_GAIN * (skidding / bearing - self._skid)
-        self._air_s = 0.0 if bearing > FEW or self._still >= REST_STEPS else self._air_s + step_s
+        bears = self._borne > BORNE_SHARE or self._still >= REST_STEPS
+        self._air_s = 0.0 if bears else self._air_s + step_s
         if self._still >= REST_STEPS:
             ahead, left, variance = 0.0, 0.0, FOOT_M_PER_S**2
         self._correct(ahead, left, variance, step_s)

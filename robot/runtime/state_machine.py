@@ -42,7 +42,7 @@ LONGEST_STALL_S = 3.0  # assumption: then people may be at the robot
 STEPS_A_MINUTE = round(60.0 / CONTROL_DT_S)
 # Assumptions: the largest error of a joint when the robot has stood up, and how much later it must
 # be met. Simulated robots, laden and on slippery ground, are up to 0.45 rad off at the end of the
-# motion, 0.23 rad half a second later; a joint that stayed where it lay is off by 0.4 to 1 rad.
+# motion, 0.26 rad a second later; a joint that stayed where it lay is off by 0.4 to 1 rad.
 FAR_RAD, LATE_S = 0.35, 1.0
 HALT_S = 0.6  # of a soft walker, before it stands or lies down; two steps of 3 Hz; assumption
 
@@ -416,7 +416,7 @@ class Operation:
 
     def _wrong_stand(self, reading: Reading) -> str | None:
         """Reason why a robot does not stand although it should by now; None: it stands."""
-        error = np.abs(reading.joint_angles - self._standing)
+        error = np.abs(reading.joint_angles - self.supervisor.spec.default_pose_rad)
         if error.max() > FAR_RAD:
             name = self.supervisor.spec.joint_names[int(error.argmax())]
             return f"{name} is {error.max():.2f} rad from where it should stand"

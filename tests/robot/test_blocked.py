@@ -40,17 +40,30 @@ def test_odometry_shows_a_robot_that_does_not_cover_its_way() -> None:
 
 
 @pytest.mark.parametrize(
-    ("hip_rad", "turn", "found"),
-    [(0.05, 0.0, True), (0.05, -1.0, True), (0.012, 0.0, True), (0.012, -1.0, False)],
+    ("hip_rad", "turn", "slower", "found"),
+    [
+        (0.05, 0.0, 0.0, True),
+        (0.05, -1.0, 0.0, True),
+        (0.012, 0.0, 0.0, True),
+        (0.012, -1.0, 0.0, False),
+        (0.05, 0.0, 1.0, True),
+        (0.012, 0.0, 1.0, False),
+    ],
 )
-def test_legs_that_hold_a_force_from_ahead_push(hip_rad: float, turn: float, found: bool) -> None:
-    """As if a hand held the trunk: the hips are behind their targets. A turn explains a little."""
+def test_legs_that_hold_a_force_from_ahead_push(
+    hip_rad: float, turn: float, slower: float, found: bool
+) -> None:
+    """As if a hand held the trunk: the hips are behind their targets. A turn explains a little, and
+    so does another speed.
+    """
     check, pushed = PushCheck(A1, Supervisor(A1).walking), []
     for step in range(400):
         targets = STANDING + 0.05 * np.tile((0.0, 0.0, 1.0), 4)  # bears weight
+        latent = np.array((1.0, turn))
         if step > 200:
             targets[1::3] -= A1.swing_signs[0] * hip_rad  # backwards
-        pushed.append(check.pushes(reading(0.0), targets, turn))
+            latent[0] -= slower
+        pushed.append(check.pushes(reading(0.0), targets, latent))
     assert not any(pushed[:200])
     assert any(pushed[200:]) is found
 
@@ -81,4 +94,4 @@ def test_a_blocked_robot_steps_back_turns_by_turns_and_gives_up() -> None:
 
 def test_values_that_are_not_finite_are_no_push() -> None:
     check, nan = PushCheck(A1, Supervisor(A1).walking), reading(0.0, np.full(12, np.nan))
-    assert not any(check.pushes(nan, STANDING, 0.0) for _ in range(400))
+    assert not any(check.pushes(nan, STANDING, AHEAD) for _ in range(400))

@@ -144,7 +144,7 @@ def compared() -> list[str]:
             true, way = moments[-1].position[:2], way_m(moments)
             motion = by_legs(spec, moments)[-1]
             legs.append(math.dist((motion.x, motion.y), true) / way)
-            other.append(math.dist(by_invariant_filter(spec, moments, seed)[-1], true) / way)
+            other.append(math.dist(by_invariant_filter(spec, moments)[-1], true) / way)
         label = f"`{config.bundle}`, flat{', randomised' if config.randomise else ''}"
         lines.append(table_line([label, *(f"{100.0 * np.mean(x):.2f}" for x in (legs, other))]))
     return lines

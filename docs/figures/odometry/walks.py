@@ -21,8 +21,6 @@ from pixelgait.sim.engines.cast_scene import rotation
 from pixelgait.sim.tasks.episode import run_episode
 
 BEARS_N = 15.0  # force of a foot that stands, for the invariant filter
-UP = np.array((0.0, 0.0, 9.81))  # [m/s^2]
-ACCELEROMETER_NOISE = 0.2  # [m/s^2] at 100 Hz; assumption, a walking robot's
 
 
 class Moment(NamedTuple):
@@ -73,20 +71,15 @@ def by_legs(spec: RobotSpec, moments: list[Moment]) -> list[Motion]:
     return [legs.update(each.reading, each.command) for each in moments]
 
 
-def by_invariant_filter(spec: RobotSpec, moments: list[Moment], seed: int) -> Array:
-    """Positions (n, 2) [m] by the invariant filter, with foot sensors and an accelerometer."""
-    rng, legs = np.random.default_rng(seed), LegKinematics(spec)
-    positions = np.array([each.position for each in moments])
-    velocities = np.diff(positions, axis=0, prepend=positions[:1]) / CONTROL_DT_S
-    first = moments[0]
+def by_invariant_filter(spec: RobotSpec, moments: list[Moment]) -> Array:
+    """Positions (n, 2) [m] by the invariant filter, with foot sensors and the accelerometer."""
+    legs, first = LegKinematics(spec), moments[0]
     estimate = InvariantFilter(rotation(first.orientation), first.position)
     found = []
     for number, moment in enumerate(moments):
+        force = moment.reading.specific_force
+        assert force is not None
         if number:
-            gained = (velocities[number] - velocities[number - 1]) / CONTROL_DT_S
-            middle = rotation(moments[number - 1].orientation)
-            force = middle.T @ (gained + UP)
-            force = force + rng.normal(0.0, ACCELEROMETER_NOISE, 3)
             estimate.predict(moment.reading.angular_velocity, force, CONTROL_DT_S)
         feet = legs.feet(moment.reading.joint_angles.tolist())
         places = np.array([foot.position for foot in feet])
