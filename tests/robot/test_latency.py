@@ -187,7 +187,7 @@ def test_the_cause_of_a_stall_is_named() -> None:
 def test_a_loop_that_has_no_core_blames_the_scheduler() -> None:
     watch = StallWatch(10_000_000)
     code = "while True: pass"
-    busy = [subprocess.Popen([sys.executable, "-c", code]) for _ in range(2)]
+    busy = [subprocess.Popen([sys.executable, "-c", code]) for _ in range(6)]
     allowed = os.sched_getaffinity(0)
     core = min(allowed)
     try:
