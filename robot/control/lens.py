@@ -1,13 +1,14 @@
-"""Lens of a camera: whether a CameraInfo (or what has its fields) fits a policy's images."""
+"""Lens and mount of a camera: whether a CameraInfo, and a pose, fit those of a policy."""
 
 from __future__ import annotations
 
 import math
 from typing import Any
 
-from pixelgait.robot.spec import CameraMount
+from pixelgait.robot.spec import Array, CameraMount, TrainedMounts
 
 ANGLE_TOLERANCE_RAD = 0.1  # twice the randomisation of mounts in training; assumption
+POSITION_TOLERANCE_M = 0.05  # five times the randomisation of mounts in training; assumption
 FOV_TOLERANCE = 0.1  # share of the field of view; assumption
 
 
@@ -59,3 +60,31 @@ def _off_middle(info: Any, size: tuple[int, int]) -> str | None:
             made = "it was made for the middle of a lens"
             return f"the policy would look {turned_rad:.2f} rad {direction}, {made}"
     return None
+
+
+def misplaced(pose: Array, mounts: TrainedMounts) -> str | None:
+    """A mismatch of a camera body's pose (4, 4) in the base frame with the policy's, or None."""
+    x, y, z = pose[:3, 3].tolist()
+    (ahead_x, _, _), (ahead_y, _, _), (ahead_z, left_z, up_z) = pose[:3, :3].tolist()
+    down_rad = math.atan2(-ahead_z, math.hypot(ahead_x, ahead_y))
+    up_m, pitch_rad = mounts.nearest(z, down_rad)
+    ahead_m, left_m, _ = mounts.usual.position_m
+    if math.dist((x, y, z), (ahead_m, left_m, up_m)) > POSITION_TOLERANCE_M:
+        wanted = f"({ahead_m:.2f}, {left_m:.2f}, {_ends(mounts.up_m)}) m"
+        return f"sits at ({x:.2f}, {y:.2f}, {z:.2f}) m, the policy was made for {wanted}"
+    if abs(down_rad - pitch_rad) > ANGLE_TOLERANCE_RAD:
+        wanted = f"the policy was made for {_ends(mounts.pitch_down_rad)} rad"
+        return f"looks {down_rad:.2f} rad down, {wanted}"
+    for what, turned_rad in (
+        ("to the left", math.atan2(ahead_y, ahead_x)),
+        ("about its axis", math.atan2(left_z, up_z)),
+    ):
+        if abs(turned_rad) > ANGLE_TOLERANCE_RAD:
+            return f"is turned by {turned_rad:.2f} rad {what}, the policy was made for none"
+    return None
+
+
+def _ends(ends: tuple[float, float]) -> str:
+    """A range, or the number that it is."""
+    low, high = (f"{each:.2f}" for each in ends)
+    return low if low == high else f"{low} to {high}"

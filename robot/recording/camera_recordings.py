@@ -24,7 +24,7 @@ from pixelgait.robot.control.image_decoding import DEPTHS, decompressed, image_o
 from pixelgait.robot.errors import UserError
 
 COLOUR, DEPTH, IMU, ODOMETRY = "colour", "depth", "imu", "odometry"
-COLOUR_INFO, DEPTH_INFO = "colour info", "depth info"
+COLOUR_INFO, DEPTH_INFO, TRANSFORMS = "colour info", "depth info", "static transforms"
 IMAGE, COMPRESSED = "sensor_msgs/msg/Image", "sensor_msgs/msg/CompressedImage"
 TYPES = {
     COLOUR: (IMAGE, COMPRESSED),
@@ -33,7 +33,9 @@ TYPES = {
     DEPTH_INFO: ("sensor_msgs/msg/CameraInfo",),
     IMU: ("sensor_msgs/msg/Imu",),
     ODOMETRY: ("nav_msgs/msg/Odometry",),
+    TRANSFORMS: ("tf2_msgs/msg/TFMessage",),
 }
+TF_STATIC = "/tf_static"
 OTHER_IMAGES = re.compile(r"infra|/ir/|/ir_|confidence|mask|disparity|theora|thermal|semantic")
 CUT_OFF = "end magic is invalid"  # rosbags, of an MCAP file without its end
 BAGS = (".mcap", ".db3", ".bag")
@@ -192,6 +194,8 @@ def choose_topics(
         fitting = [topic for topic in topics if topic.type in TYPES[kind]]
         if kind not in chosen and fitting:
             chosen[kind] = max(fitting, key=lambda topic: topic.count).name
+    if TF_STATIC in known and known[TF_STATIC].type in TYPES[TRANSFORMS]:
+        chosen[TRANSFORMS] = TF_STATIC
     return chosen
 
 

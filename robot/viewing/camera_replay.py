@@ -19,17 +19,19 @@ from numpy.typing import NDArray
 
 from pixelgait.robot.bundle import Bundle
 from pixelgait.robot.control.controller import DecisionScheduler, ScheduledDecision, commanded
-from pixelgait.robot.control.lens import calibrated, misfit
+from pixelgait.robot.control.lens import calibrated, misfit, misplaced
 from pixelgait.robot.control.observation import draw_attention
 from pixelgait.robot.errors import UserError
+from pixelgait.robot.frames import FrameTree, turn_of
 from pixelgait.robot.interface import CONTROL_DT_S, Reading
 from pixelgait.robot.recording import camera_recordings as recordings
 from pixelgait.robot.recording.camera_recordings import Arrival, CameraRecording
-from pixelgait.robot.rotation import heading, upright
+from pixelgait.robot.rotation import heading, inverse, is_unit, product, upright
 from pixelgait.robot.runtime.camera_images import APART_NS, CameraImages, depth_frame, rgb_frame
 from pixelgait.robot.spec import Array
 from pixelgait.robot.viewing.film import FRAMES_PER_S, Frame
 
+BASE_FRAME = "base_link"
 GOAL_M = (5.0, 0.0)  # of a policy that needs one, where none is given
 STEP_NS = round(CONTROL_DT_S * recordings.NANOSECONDS)
 FRAME_STEPS = round(1.0 / FRAMES_PER_S / CONTROL_DT_S)
@@ -71,6 +73,8 @@ class CameraReplay:
         self._scheduler = DecisionScheduler(self.bundle.high_level)
         if "goal" in self.bundle.takes:
             self._scheduler.go_to(np.array(self.goal or GOAL_M))
+        self._frames = FrameTree(BASE_FRAME)
+        self._camera_frames: dict[str, str] = {}  # by kind, of the newest images
         self._orientation = np.array(upright(0.0))
         self._has_orientation = False
         self._odometry = np.zeros(3) if "goal" in self.bundle.takes else None
@@ -114,6 +118,8 @@ class CameraReplay:
         kind, _, message = arrival
         if kind in (recordings.COLOUR_INFO, recordings.DEPTH_INFO):
             self._check_lens(kind, message)
+        elif kind == recordings.TRANSFORMS:
+            self._frames.add(message.transforms)
         elif kind == recordings.IMU:
             self._turn(message)
         elif kind == recordings.ODOMETRY:
@@ -122,6 +128,7 @@ class CameraReplay:
             if self._picture is None or kind == recordings.COLOUR or self._picture[0] == kind:
                 self._picture = kind, message
             if kind in self._topic_of:
+                self._camera_frames[kind] = message.header.frame_id
                 complete = self._camera.put(self._topic_of[kind], message)
                 self.images += complete
                 return complete
@@ -130,9 +137,14 @@ class CameraReplay:
     def _turn(self, imu: Any) -> None:
         if imu.orientation_covariance[0] == -1.0:  # REP 145: not measured
             return
-        orientation = np.array([getattr(imu.orientation, each) for each in "xyzw"])
-        if abs(np.linalg.norm(orientation) - 1.0) < 0.01:
-            self._orientation, self._has_orientation = orientation, True
+        q = imu.orientation
+        orientation = q.x, q.y, q.z, q.w
+        if not is_unit(orientation):
+            return
+        pose = self._frames.pose(imu.header.frame_id)
+        if pose is not None and (turn := turn_of(pose)) is not None:
+            orientation = product(orientation, inverse(turn[0]))
+        self._orientation, self._has_orientation = np.array(orientation), True
 
     def _move(self, pose: Any) -> None:
         """Odometry: its first pose becomes the origin, x ahead."""
@@ -217,11 +229,28 @@ class CameraReplay:
             assumed.append(f"{given}: {x:g} m ahead, {y:g} m to the left of the first image")
             if self._origin is None:
                 assumed.append("no odometry: a robot that stays where it is is assumed")
+        if self._camera_poses():
+            return assumed
         mount = self.bundle.spec.camera
         height_m = self.bundle.spec.stand_height_m + mount.position_m[2]
         where = f"{height_m:.2f} m above the floor, {mount.pitch_down_rad:.2f} rad down"
         assumed.append(f"the camera is where the policy's is: {where}")
         return assumed
+
+    def _camera_poses(self) -> dict[str, Array]:
+        """Poses (4, 4) of the cameras' body frames in the base frame, by frame, where known."""
+        found = {frame: self._frames.camera_pose(frame) for frame in self._camera_frames.values()}
+        return {frame: pose for frame, pose in found.items() if pose is not None}
+
+    def _misplaced(self) -> list[str]:
+        """Warnings of cameras that the recording's robot has elsewhere."""
+        mounts, poses = self.bundle.trained_mounts, self._camera_poses()
+        return [
+            f"{recordings.TF_STATIC}: '{frame}' {what}; its decisions here say little about a "
+            "camera that fits"
+            for frame, pose in poses.items()
+            if (what := misplaced(pose, mounts))
+        ]
 
     def figures(self, path: Path) -> dict[str, Any]:
         """The report."""
@@ -237,7 +266,7 @@ class CameraReplay:
             "left_share": float((rates > STRAIGHT_RAD_PER_S).mean()),
             "right_share": float((rates < -STRAIGHT_RAD_PER_S).mean()),
             "standing_share": self.standing_steps / self.steps,
-            "warnings": self.warnings,
+            "warnings": self.warnings + self._misplaced(),
             "assumed": self.assumptions(),
             "decisions": self.decisions,
         }

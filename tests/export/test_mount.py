@@ -15,7 +15,7 @@ from pixelgait.policies.high_level import Architecture, flat_weights, make_high_
 from pixelgait.policies.runs.trained import trained_mount
 from pixelgait.policies.training.config import ImitateConfig
 from pixelgait.robot.bundle import load_bundle
-from pixelgait.robot.ros.monitoring.camera_checks import misplaced
+from pixelgait.robot.control.lens import misplaced
 from pixelgait.robot.spec import A1, GO2, TrainedMounts
 from tests.conftest import gentle_weights, write_run
 

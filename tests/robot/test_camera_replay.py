@@ -208,6 +208,60 @@ def test_colour_and_depth_are_paired_and_the_goal_follows_imu_and_odometry(tmp_p
     assert not any("odometry" in each or "IMU" in each for each in report["assumed"])
 
 
+def mounts(time_ns: int, camera_up_m: float) -> Any:
+    """The A1's camera at another height, and an IMU that was mounted backwards."""
+    x, y, z = A1.camera.position_m
+    half = A1.camera.pitch_down_rad / 2.0
+    frames = {
+        "camera_link": ((x, y, z + camera_up_m), (0.0, math.sin(half), 0.0, math.cos(half))),
+        "imu_link": ((0.0, 0.0, 0.0), (0.0, 0.0, 1.0, 0.0)),
+    }
+    optical = ("camera_link", "camera_optical_frame", (0.0, 0.0, 0.0), (-0.5, 0.5, -0.5, 0.5))
+    return message(
+        "tf2_msgs/TFMessage",
+        transforms=[
+            message(
+                "geometry_msgs/TransformStamped", header=header(time_ns, parent),
+                child_frame_id=child,
+                transform=message(
+                    "geometry_msgs/Transform",
+                    translation=message(
+                        "geometry_msgs/Vector3", **dict(zip("xyz", where, strict=True))
+                    ),
+                    rotation=message(
+                        "geometry_msgs/Quaternion", **dict(zip("xyzw", turned, strict=True))
+                    ),
+                ),
+            )
+            for parent, child, where, turned in (
+                *(("base_link", child, *pose) for child, pose in frames.items()), optical
+            )
+        ],
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("up_m", [0.0, 0.4])
+def test_static_transforms_tell_where_camera_and_imu_are(tmp_path: Path, up_m: float) -> None:
+    def stream(frame: str) -> Iterator[Any]:
+        yield "/tf_static", START, mounts(START, up_m)
+        for topic, now, content in realsense(1, 0.5):
+            yield topic, now, content
+            turned = imu(now, 0.3 if frame == "base_link" else 0.3 + math.pi)
+            turned.header.frame_id = frame
+            yield "/imu/data", now, turned
+
+    plain, backwards = (
+        played(tmp_path, write_bag(tmp_path / frame, stream(frame)), "navigator", imu="/imu/data")
+        for frame in ("base_link", "imu_link")
+    )
+    bearings = [[each["goal_bearing_rad"] for each in r["decisions"]] for r in (plain, backwards)]
+    assert bearings[0] == pytest.approx(bearings[1], abs=1e-6)
+    assert not any("the camera is where" in each for each in plain["assumed"])
+    found = [each for each in plain["warnings"] if each.startswith("/tf_static: 'camera_optical")]
+    assert len(found) == (up_m > 0.0)
+    assert all("sits at" in each for each in found)
+
+
 def test_compressed_images_are_read_as_raw_ones(tmp_path: Path) -> None:
     def stream() -> Iterator[Any]:
         for topic, now, content in realsense(1):

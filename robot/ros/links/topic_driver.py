@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
@@ -10,13 +9,13 @@ from threading import Event
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-import cv2
 import numpy as np
 from rclpy.qos import QoSProfile
 from rclpy.serialization import deserialize_message
 from std_msgs.msg import Float64MultiArray
 
 from pixelgait.robot.errors import UserError
+from pixelgait.robot.frames import turn_of
 from pixelgait.robot.interface import Image, JointCommand, Reading
 from pixelgait.robot.ros.common import ros2
 from pixelgait.robot.ros.common.static_transforms import TF_STATIC, StaticTransforms
@@ -29,7 +28,6 @@ from pixelgait.robot.runtime.specific_force import SpecificForce
 from pixelgait.robot.spec import Array, Legs, RobotSpec
 
 ORIENTATION_MISSING = -1.0  # orientation_covariance[0], REP 145
-LEAST_MOUNT_RAD = 1e-3  # a mount turned by less is taken for none
 MOST_OTHERS = 3  # so many topics are named in place of one without a publisher
 LOOK_S = 0.5  # between two looks for the publishers of a topic without a message; they cost time
 
@@ -220,16 +218,17 @@ class TopicSensors:
     def mount_imu(self, transforms: StaticTransforms) -> str | None:
         """Rotate the IMU's values into the base from now on; see `Driver.mount_imu`."""
         frame = self._messages.newest[ros2.IMU].header.frame_id
-        self._mount, pose = None, transforms.pose(frame)
+        self._mount, pose = None, transforms.tree.pose(frame)
         if pose is None:
             return transforms.unknown("IMU", frame)
-        turn = cv2.Rodrigues(pose[:3, :3])[0].ravel()  # (3,) axis times angle [rad]
-        if (angle_rad := float(np.linalg.norm(turn))) < LEAST_MOUNT_RAD:
+        if (turn := turn_of(pose)) is None:
             return None
-        sin, cos = math.sin(angle_rad / 2.0), math.cos(angle_rad / 2.0)
-        x, y, z = (turn / angle_rad).tolist()
-        self._mount = (sin * x, sin * y, sin * z, cos)
-        return f"{ros2.IMU} is rotated into the base by {angle_rad:.2f} rad, as {TF_STATIC} says"
+        self._mount, angle_rad, axis = turn
+        about = "(" + ", ".join(f"{round(each, 2) + 0.0:.2f}" for each in axis) + ")"  # no -0
+        return (
+            f"{ros2.IMU} is rotated into the base by {angle_rad:.2f} rad about {about}, "
+            f"as {TF_STATIC} says"
+        )
 
     def take(self) -> None:
         """Fetch what has arrived.

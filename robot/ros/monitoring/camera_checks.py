@@ -1,27 +1,16 @@
-"""Camera checks: compares lens (`camera_info`) and pose (`/tf_static`) with the policy's camera.
-
-Frames follow REP 103 and 105: x ahead, y left, z up for the base and the camera's body frame. A
-camera frame whose name ends in "optical_frame" or "optical" has z ahead, x right, y down.
-"""
+"""Camera checks: compares lens (`camera_info`) and pose (`/tf_static`) with the policy's camera."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from typing import Any
 
-import numpy as np
 from sensor_msgs.msg import CameraInfo
 
-from pixelgait.robot.control.lens import ANGLE_TOLERANCE_RAD, calibrated, misfit
+from pixelgait.robot.control.lens import calibrated, misfit, misplaced
 from pixelgait.robot.ros.common import ros2
 from pixelgait.robot.ros.common.static_transforms import TF_STATIC, StaticTransforms
-from pixelgait.robot.spec import Array, CameraMount, TrainedMounts
-
-POSITION_TOLERANCE_M = 0.05  # five times the randomisation of mounts in training; assumption
-OPTICAL = ("optical_frame", "optical")
-# Rotation from the camera's body frame (columns: ahead, left, up) to its optical frame.
-OPTICAL_FROM_BODY = np.array([(0.0, -1.0, 0.0), (0.0, 0.0, -1.0), (1.0, 0.0, 0.0)])
+from pixelgait.robot.spec import CameraMount, TrainedMounts
 
 
 class CameraMountCheck:
@@ -33,7 +22,7 @@ class CameraMountCheck:
     def problem(self, frames: Iterable[str]) -> str | None:
         """A mismatch of a camera with these frame ids, as far as is known, or None."""
         self._transforms.take()
-        poses = ((frame, self._pose(frame)) for frame in frames)
+        poses = ((frame, self._transforms.tree.camera_pose(frame)) for frame in frames)
         found = (
             f"{TF_STATIC}: '{frame}' {what}"
             for frame, pose in poses
@@ -52,13 +41,6 @@ class CameraMountCheck:
         reasons = (transforms.unknown("camera", frame) for frame in tuple(frames) or ("",))
         return next((reason for reason in reasons if reason), None)
 
-    def _pose(self, frame: str) -> Array | None:
-        """Pose (4, 4) of a camera's body frame in the base frame; None if it is unknown."""
-        pose = self._transforms.pose(frame)
-        if pose is not None and frame.endswith(OPTICAL):
-            pose[:3, :3] = pose[:3, :3] @ OPTICAL_FROM_BODY
-        return pose
-
 
 def unaligned(frames: tuple[str, ...]) -> str | None:
     """A note on colour and depth in several frames, which drivers give them if not aligned."""
@@ -67,34 +49,6 @@ def unaligned(frames: tuple[str, ...]) -> str | None:
     return (
         f"colour and depth are in several frames, {', '.join(frames)}: is depth aligned to colour?"
     )
-
-
-def misplaced(pose: Array, mounts: TrainedMounts) -> str | None:
-    """A mismatch of a camera body's pose (4, 4) in the base frame with the policy's, or None."""
-    x, y, z = pose[:3, 3].tolist()
-    (ahead_x, _, _), (ahead_y, _, _), (ahead_z, left_z, up_z) = pose[:3, :3].tolist()
-    down_rad = math.atan2(-ahead_z, math.hypot(ahead_x, ahead_y))
-    up_m, pitch_rad = mounts.nearest(z, down_rad)
-    ahead_m, left_m, _ = mounts.usual.position_m
-    if math.dist((x, y, z), (ahead_m, left_m, up_m)) > POSITION_TOLERANCE_M:
-        wanted = f"({ahead_m:.2f}, {left_m:.2f}, {_ends(mounts.up_m)}) m"
-        return f"sits at ({x:.2f}, {y:.2f}, {z:.2f}) m, the policy was made for {wanted}"
-    if abs(down_rad - pitch_rad) > ANGLE_TOLERANCE_RAD:
-        wanted = f"the policy was made for {_ends(mounts.pitch_down_rad)} rad"
-        return f"looks {down_rad:.2f} rad down, {wanted}"
-    for what, turned_rad in (
-        ("to the left", math.atan2(ahead_y, ahead_x)),
-        ("about its axis", math.atan2(left_z, up_z)),
-    ):
-        if abs(turned_rad) > ANGLE_TOLERANCE_RAD:
-            return f"is turned by {turned_rad:.2f} rad {what}, the policy was made for none"
-    return None
-
-
-def _ends(ends: tuple[float, float]) -> str:
-    """A range, or the number that it is."""
-    low, high = (f"{each:.2f}" for each in ends)
-    return low if low == high else f"{low} to {high}"
 
 
 class CameraInfoCheck:
