@@ -232,7 +232,9 @@ class LegOdometry:
             self._weighed = min(self._weighed + 1, WEIGHT_STEPS)
             self._weight += (total - self._weight) / self._weighed
         shares = [load / (self._weight or 1.0) for load in loads]
-        self._borne += BORNE_GAIN * (sum(shares) - self._borne)  # legs that swing push and pull
+        borne = sum(shares)  # legs that swing push and pull
+        borne = 0.0 if borne < 0.0 else 1.0 if borne > 1.0 else borne
+        self._borne += BORNE_GAIN * (borne - self._borne)
         self._stands = not stiff or min(shares) > LEAST_SHARE
         return shares
 
