@@ -167,6 +167,16 @@ def test_joints_are_compared_with_their_targets() -> None:
         assert (found is None) == (says is None)
 
 
+def test_a_velocity_may_spike_in_one_reading() -> None:
+    """A foot hits the ground: the reading catches the moment, the joint has hardly moved."""
+    check = JointConsistency(A1)
+    for step in range(200):
+        angles, velocities = (0.4 * each for each in trot(CONTROL_DT_S * step))
+        velocities[2] += 27.0 * (step == 112)
+        now = Motion(CONTROL_DT_S * step, angles, velocities)
+        assert check.judge(now, 0.4 * trot(CONTROL_DT_S * step)[0], powered=True) is None
+
+
 def trot(time_s: float) -> tuple[Array, Array]:
     """Joint angles and velocities (12,) of hips and knees that swing at 2 Hz."""
     phases = 4.0 * math.pi * time_s + np.repeat((0.0, math.pi, math.pi, 0.0), 3)

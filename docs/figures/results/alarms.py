@@ -58,6 +58,7 @@ STANDING_S = 2.0  # until it walks, not counted among the seconds
 # A robot that was blocked indeed touched something in the second before, or covered less.
 MOVES_M, MOVES_STEPS = 0.18, 100
 BLOCKED = "blocked"
+PICTURES = ("image", "depth")  # alarms of these begin with them
 # Feet that slide faster (rms) skid indeed: others slide by 0.2 to 0.3, see `SlidingFeet`.
 SLIDING_M_PER_S, SLIDING_GAIN, BEARING_M, LATELY_STEPS = 0.33, 0.01, 0.005, 100
 COUNTED = ("walks", "way_m", "fell", "blocked", "skidded")
@@ -205,6 +206,8 @@ def walked(walk: Walk) -> Walked:
                 blocked = True
             elif said == SKIDS and slides:
                 skidded = True
+            elif said.startswith(PICTURES) and step - touched < MOVES_STEPS:
+                blocked = True  # its camera is against an obstacle, too near to be measured
             else:
                 alarms.setdefault(said, round(step * CONTROL_DT_S, 2))
         if operation.supervisor.fault is not None:
