@@ -48,9 +48,9 @@ LEAST = LEAST_RAD**2 * WINDOW_S / CONTROL_DT_S  # sum of squares
 TINY = 1e-9
 CHECK_STEPS = 10  # comparisons are drawn so rarely
 BETTER = 2.0  # times better fits of targets under another sign or name: 1.32, 3
-# Most that a velocity may add to the angle's change in a step: an impact that one reading caught
-# counts for no more. Laikago, randomised, MuJoCo: 15 rad/s in one reading, while the angle stayed.
-SPIKE_RAD = 0.05
+# In a step, between a joint's change and its integrated velocity: more is an impact, or a chatter,
+# that readings caught, and does not count. Laikago, randomised, MuJoCo: 15 rad/s in one reading.
+SPIKE_RAD = 0.07
 UNEXPLAINED = 0.6  # share of the motion that the velocity leaves: 0.18, 1
 # Diagonal pairs of legs: FR and RL, FL and RR.
 PAIRS = ((0, 3, 1, 2), (1, 2, 0, 3))  # legs of the pair, legs of the other
@@ -131,8 +131,7 @@ class JointConsistency:
             np.subtract(self._targets[1], self._targets[0], out=change[1])
         np.add(now.velocities, last.velocities, out=change[2])
         change[2] *= 0.5 * step_s
-        np.maximum(change[2], change[0] - SPIKE_RAD, out=change[2])
-        np.minimum(change[2], change[0] + SPIKE_RAD, out=change[2])
+        np.copyto(change[2], change[0], where=np.abs(change[2] - change[0]) > SPIKE_RAD)
         motions *= self._keep
         motions += change
         moved, wanted, integrated = motions
