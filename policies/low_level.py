@@ -26,6 +26,7 @@ from pixelgait.robot.control.low_level import (
     act,
     carried_size,
     features,
+    ramped,
     shape_with,
     velocity_command,
 )
@@ -109,9 +110,10 @@ class LowLevelGraph(nn.Module, ABC):
 
     def __init__(self, spec: RobotSpec, state_size: int = 0) -> None:
         super().__init__()
-        self.spec, self._legs_size = spec, carried_size(spec) - 1  # state of soft legs
+        self.spec, self._legs_size = spec, carried_size(spec, self.shape) - 1
         self.state_size = self._legs_size + state_size
 
+    shape = PLANAR
     signature = SIGNATURE
     contract = LOW_LEVEL_CONTRACT
 
@@ -124,12 +126,17 @@ class LowLevelGraph(nn.Module, ABC):
     ) -> tuple[Tensor, ...]:
         """Joint targets (12,) [rad], next phase (1,) [rad] and, with a state (n,), the next one."""
         legs, own = (state[0] if state else torch.zeros(0)).tensor_split([self._legs_size])
+        carried = torch.cat([phase, legs])
+        latent = self.followed(latent, carried)
         x = features(latent, imu, joint_angles, phase, TORCH)
         action, own = self.act(x, own)
-        carried = torch.cat([phase, legs])
         targets, carried = act(self.spec, latent, action, carried, joint_angles, TORCH)
         following = torch.cat([carried[1:], own])
         return (targets, carried[:1], following) if state else (targets, carried)
+
+    def followed(self, latent: Tensor, carried: Tensor) -> Tensor:
+        """The command to follow for a wanted one, from the carried state."""
+        return latent
 
     def inputs(self, latent: Array, reading: Reading, carried: Array) -> dict[str, Array]:
         """Inputs of the graph, by name, from those of the controller's low level."""
@@ -170,6 +177,7 @@ class LinearGraph(LowLevelGraph):
 class OmniGraph(LinearGraph):
     """An omnidirectional `LinearLowLevel`."""
 
+    shape = OMNI
     signature = OMNI_SIGNATURE
     contract = OMNI_CONTRACT
 
@@ -178,6 +186,9 @@ class OmniGraph(LinearGraph):
     ) -> tuple[Tensor, ...]:
         """See `LowLevelGraph`, from a velocity command (3,) and climb (1,)."""
         return super().forward(torch.cat([command, climb]), imu, *rest)
+
+    def followed(self, latent: Tensor, carried: Tensor) -> Tensor:
+        return ramped(latent, carried, TORCH)  # type: ignore[no-any-return]
 
     def commands(self, latent: Array) -> tuple[Array, ...]:
         command = velocity_command(latent)

@@ -30,9 +30,10 @@ extension only changes its length; for unequal links r makes that true near the 
 
 **Every direction.** An omnidirectional generator has a sideways stride as well, and knows its
 velocity command: strides and turn are those of the command, v duty / (2 f), to which a policy adds.
-`climb` adds lift. The foot would swing on a circle about the abduction's axis, which lies beside
-it: one side rises, the other sinks, and the robot hardly moves. An extension of `level_map` times
-the abduction keeps the foot at its height; with it the A1 walks sideways at up to 0.9 m/s.
+`climb` adds lift, and so does speed. The foot would swing on a circle about the abduction's axis,
+which lies beside it: one side rises, the other sinks, and the robot hardly moves. An extension of
+`level_map` times the abduction keeps the foot at its height; with it the A1 walks sideways at up to
+0.9 m/s.
 
 **Load compensation.** Legs of low joint stiffness give way under their load, a Go2's by 6 cm in a
 trot, and the feet no longer follow the generator. If `RobotSpec.carried_kg` is set, the targets of
@@ -91,6 +92,8 @@ OMNI_LOW = np.array([low for _, low, _ in OMNI_PARAMETERS])
 OMNI_HIGH = np.array([high for _, _, high in OMNI_PARAMETERS])
 LEAST = np.array([1.0, -0.16, -0.4, 0.0, -0.3, -0.2, 0.35, -0.12])
 MOST = np.array([3.0, 0.16, 0.4, 1.5, 0.3, 0.2, 0.65, 0.12])
+# More lift, the faster it goes: feet that clear 5 cm trip at 1.0 m/s on ground that grips.
+LIFT_PER_SPEED = 0.25  # [rad s/m]
 CLIMB_LIFT_RAD = 1.0  # more lift at a climb of 1: feet clear 12 cm (A1, in simulation)
 
 
@@ -174,7 +177,8 @@ def commanded(parameters: Any, command: Any, xp: Any = np) -> Any:
     half_s = 0.5 * column(parameters, DUTY) / column(parameters, FREQUENCY)
     forward, left, turn, climb = (column(command, i) for i in range(4))
     none = 0.0 * climb
-    moves = [none, half_s * forward, half_s * turn, CLIMB_LIFT_RAD * climb, none, none, none]
+    lift = CLIMB_LIFT_RAD * climb + LIFT_PER_SPEED * (forward * forward + left * left) ** 0.5
+    moves = [none, half_s * forward, half_s * turn, lift, none, none, none]
     parameters = parameters + xp.concatenate([*moves, half_s * left], -1)
     return xp.minimum(xp.maximum(parameters, xp.asarray(LEAST)), xp.asarray(MOST))
 

@@ -74,6 +74,9 @@ COMMAND = (
 OMNI = LinearShape("omni", len(COMMAND), gait.OMNI_PARAMETERS)
 # Below this velocity [m/s], [rad/s], steps of an omnidirectional low level are scaled down.
 LEAST_VELOCITY = 0.02  # assumption: slower than the residual motion of any stand
+# How fast its velocity command may change [m/s^2], [m/s^2], [rad/s^2]; assumption. Randomised
+# robots that braked at once from 1.0 m/s, or stopped in mid-stride, fell.
+MOST_CHANGE = np.array((3.0, 3.0, 8.0))
 
 
 # As it stands in the contract.
@@ -95,7 +98,9 @@ OMNI_CONTRACT = {
     "gait_limits": [list(row) for row in zip(gait.LEAST, gait.MOST, strict=True)],
     "climb": list(COMMAND[3][1:]),
     "climb_lift_rad": gait.CLIMB_LIFT_RAD,
+    "lift_per_speed_rad_s_per_m": gait.LIFT_PER_SPEED,
     "least_velocity": LEAST_VELOCITY,
+    "most_change": MOST_CHANGE.tolist(),
 }
 CONTRACTS = {PLANAR.kind: LOW_LEVEL_CONTRACT, OMNI.kind: OMNI_CONTRACT}
 
@@ -142,9 +147,22 @@ def step_scale(latent: Any, xp: Any = np) -> Any:
     return xp.minimum(speed * speed + turn * turn, xp.asarray(1.0))
 
 
-def carried_size(spec: RobotSpec) -> int:
-    """Size of the carried state: the phase, and the load surplus where legs estimate it."""
-    return 2 if spec.load_felt_s else 1
+def carried_size(spec: RobotSpec, shape: LinearShape = PLANAR) -> int:
+    """Size of the carried state: the phase; the load surplus where legs estimate it; of an
+    omnidirectional low level the velocity that it follows (3).
+    """
+    return 1 + bool(spec.load_felt_s) + len(MOST_CHANGE) * (shape is OMNI)
+
+
+def ramped(command: Any, carried: Any, xp: Any = np) -> Any:
+    """The command (..., 4) to follow for a wanted one, whose velocity changes so fast at most.
+
+    From the carried state (..., n), which ends with the velocity (..., 3) of the last step.
+    """
+    most, before = xp.asarray(CONTROL_DT_S * MOST_CHANGE), carried[..., -len(MOST_CHANGE) :]
+    change = command[..., : len(MOST_CHANGE)] - before
+    change = xp.minimum(xp.maximum(change, -most), most)
+    return xp.concatenate([before + change, command[..., len(MOST_CHANGE) :]], -1)
 
 
 def act(
@@ -157,9 +175,10 @@ def act(
 
     Args:
         spec: the robot.
-        latent: latent command (..., 2) in [-1, 1], or velocity command (..., 4).
+        latent: latent command (..., 2) in [-1, 1], or velocity command (..., 4), `ramped`.
         action: outputs of the linear layer (..., 19), or (..., 20), in [-1, 1].
-        carried: phase (..., 1) [rad], or phase and `gait.surplus` (..., 2) of soft legs.
+        carried: phase (..., 1) [rad], `gait.surplus` (..., 1) of soft legs, and the velocity
+            (..., 3) of the last step where there is a velocity command.
         joint_angles: (..., 12) [rad].
         xp: numpy, or torch's functions by numpy's names.
     """
@@ -172,16 +191,20 @@ def act(
     targets = xp.asarray(spec.default_pose_rad) + offsets
     frequency = gait.column(parameters, gait.FREQUENCY)
     following = gait.next_phase(phase, frequency, CONTROL_DT_S, xp)
-    if not spec.carried_kg:
-        return targets, following
-    stance = phase - gait.TWO_PI * spec.load_lag_s * frequency
-    loads = gait.loads(stance, gait.column(parameters, gait.DUTY), step, xp)
-    if not spec.load_felt_s:
-        return targets + gait.mapped(xp.asarray(gait.load_map(spec)), loads), following
-    surplus = carried[..., 1:]
-    targets = targets + gait.mapped(xp.asarray(gait.load_map(spec)), (1.0 + surplus) * loads)
-    surplus = gait.surplus(spec, surplus, targets - joint_angles, CONTROL_DT_S, xp)
-    return targets, xp.concatenate([following, surplus], -1)
+    carried_on = [following]
+    if spec.carried_kg:
+        stance = phase - gait.TWO_PI * spec.load_lag_s * frequency
+        loads = gait.loads(stance, gait.column(parameters, gait.DUTY), step, xp)
+        if spec.load_felt_s:
+            surplus = carried[..., 1:2]
+            loads = (1.0 + surplus) * loads
+        targets = targets + gait.mapped(xp.asarray(gait.load_map(spec)), loads)
+        if spec.load_felt_s:
+            errors = targets - joint_angles
+            carried_on.append(gait.surplus(spec, surplus, errors, CONTROL_DT_S, xp))
+    if latent.shape[-1] > LATENT_SIZE:
+        carried_on.append(latent[..., : len(MOST_CHANGE)])
+    return targets, carried_on[0] if len(carried_on) == 1 else xp.concatenate(carried_on, -1)
 
 
 def _parameters(latent: Any, action: Any, xp: Any) -> Any:
@@ -193,9 +216,9 @@ def _parameters(latent: Any, action: Any, xp: Any) -> Any:
     return gait.commanded(parameters, latent, xp) if omni else parameters
 
 
-def with_surplus(spec: RobotSpec, carried: Array) -> Array:
-    """A carried state (..., n) with a surplus of 0 if it is a phase (..., 1) alone."""
-    missing = carried_size(spec) - carried.shape[-1]
+def completed(spec: RobotSpec, carried: Array, shape: LinearShape = PLANAR) -> Array:
+    """A carried state (..., n), whose rest is 0 if it is a phase (..., 1) alone."""
+    missing = carried_size(spec, shape) - carried.shape[-1]
     if not missing:  # as in every step but the first
         return carried
     return np.concatenate([carried, np.zeros((*carried.shape[:-1], missing))], -1)
@@ -220,9 +243,11 @@ class LinearLowLevel:
         return shape_with(self.matrix.shape[1])
 
     def __call__(self, latent: Array, reading: Reading, carried: Array) -> tuple[Array, Array]:
-        command = velocity_command(latent) if self.shape is OMNI else latent
+        shape, command = self.shape, latent
+        carried = completed(self.spec, carried, shape)
+        if shape is OMNI:
+            command = ramped(velocity_command(latent), carried)
         action = self.action(felt(command, reading, carried[:1]))
-        carried = with_surplus(self.spec, carried)
         return act(self.spec, command, action, carried, reading.joint_angles)
 
     def action(self, x: Array) -> Array:

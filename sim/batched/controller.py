@@ -19,10 +19,11 @@ from pixelgait.robot.control.low_level import (
     OMNI,
     LinearLowLevel,
     act,
+    completed,
     features,
+    ramped,
     shape_with,
     velocity_command,
-    with_surplus,
 )
 from pixelgait.robot.interface import CONTROL_DT_S
 from pixelgait.robot.rotation import UNIT_TOLERANCE, roll_pitch
@@ -59,10 +60,13 @@ class BatchLowLevel:
     def __call__(
         self, latent: Array, imu: Array, joint_angles: Array, carried: Array
     ) -> tuple[Array, Array]:
-        command = velocity_command(latent) if self.command == OMNI.command else latent
+        shape, command = shape_with(self.matrix.shape[2]), latent
+        carried = completed(self.spec, carried, shape)
+        if shape is OMNI:
+            command = ramped(velocity_command(latent), carried)
         x = features(command, imu, joint_angles, carried[:, :1])
         action = np.minimum(np.maximum(mapped(self.matrix, x) + self.bias, -1.0), 1.0)
-        return act(self.spec, command, action, with_surplus(self.spec, carried), joint_angles)
+        return act(self.spec, command, action, carried, joint_angles)
 
 
 def stacked(low_levels: Sequence[LinearLowLevel]) -> BatchLowLevel:

@@ -17,8 +17,8 @@ from pixelgait.robot.control.low_level import (
     LATENT_SIZE,
     OUTPUT_SIZE,
     act,
+    completed,
     felt,
-    with_surplus,
 )
 from pixelgait.robot.control.observation import goal_vector, policy_image
 from pixelgait.robot.errors import UserError
@@ -320,7 +320,7 @@ class Agent(Controller):
         self.spec, self.action = spec, np.zeros(OUTPUT_SIZE)
 
     def _act(self, latent: Array, reading: Reading, carried: Array) -> tuple[Array, Array]:
-        carried = with_surplus(self.spec, carried)
+        carried = completed(self.spec, carried)
         return act(self.spec, latent, self.action, carried, reading.joint_angles)
 
 

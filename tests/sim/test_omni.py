@@ -67,10 +67,17 @@ def test_feet_in_stance_move_back_by_the_commanded_velocity_and_stay_level(
     assert np.ptp(heights) < 0.012  # without a level map 34 mm sideways
 
 
-def test_climbing_lifts_the_feet_higher() -> None:
+def apex_m(*command: float) -> float:
+    """The highest place of a foot in its swing, without weights [m]."""
     swing = np.linspace(np.pi, 2 * np.pi, 9)
-    apex = [max(feet(A1, phase, 0.3, 0.0, 0.0, climb)[0, 2] for phase in swing) for climb in (0, 1)]
-    assert apex[1] - apex[0] > 0.08
+    return max(float(feet(A1, phase, *command)[0, 2]) for phase in swing)
+
+
+def test_climbing_and_speed_lift_the_feet_higher() -> None:
+    usual = apex_m(0.3, 0.0, 0.0, 0.0)
+    assert apex_m(0.3, 0.0, 0.0, 1.0) - usual > 0.08
+    for fast in (1.0, 0.0, 0.0), (-0.6, 0.0, 0.0), (0.0, 0.6, 0.0):
+        assert 0.005 < apex_m(*fast, 0.0) - apex_m(0.05, 0.0, 0.0, 0.0) < 0.05
 
 
 def test_a_command_of_5_cm_a_second_steps_fully_and_none_stands() -> None:
