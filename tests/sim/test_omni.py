@@ -91,6 +91,24 @@ def test_a_velocity_command_and_its_latent_are_each_others_inverse() -> None:
     np.testing.assert_allclose(velocity_command(latent_of(command)), command, atol=1e-12)
 
 
+def test_a_velocity_command_changes_by_so_much_a_second_at_most() -> None:
+    """A robot that walks ahead at 0.9 m/s is commanded to stand, and to climb."""
+    legs = LinearLowLevel.from_weights(GO2, np.zeros(OMNI.weights))
+    reading = Reading(
+        0.0,
+        GO2.default_pose_rad,
+        np.zeros(12),
+        np.array((0.0, 0.0, 0.0, 1.0)),
+        np.zeros(3),
+        no_image,
+    )
+    carried = np.array((1.0, 0.0, 0.9, 0.0, -0.4))
+    for left in (0.87, 0.84, 0.81):
+        _, carried = legs(latent_of(np.array((0.0, 0.0, 0.0, 1.0))), reading, carried)
+        assert carried[2] == pytest.approx(left)
+    assert carried[4] == pytest.approx(-0.16)
+
+
 def test_the_mirrored_robot_acts_as_the_mirror_image() -> None:
     rng = np.random.default_rng(0)
     legs = searched_low_level(A1, rng.normal(size=OMNI.weights), Normaliser.empty(OMNI), True)
@@ -147,15 +165,22 @@ def test_an_episode_is_the_same_alone_and_among_others(spec: RobotSpec) -> None:
     worker.close()
 
 
-def test_the_shipped_graph_takes_the_command_and_climb_of_a_latent() -> None:
-    bundle = load_bundle("walk-omni")
+SHIPPED = pytest.mark.parametrize("name", ["walk-omni", "walk-omni-go2"])
+
+
+@SHIPPED
+def test_the_shipped_graph_takes_the_command_and_climb_of_a_latent(name: str) -> None:
+    bundle = load_bundle(name)
     legs = trained_low_level(bundle.folder / "low_level")
     assert bundle.legs.command == tuple((low, high) for _, low, high in COMMAND[:3])
     rng, upright = np.random.default_rng(0), np.array((0.0, 0.0, 0.0, 1.0))
     angles = bundle.spec.default_pose_rad + 0.1 * rng.normal(size=12)
     reading = Reading(0.0, angles, np.zeros(12), upright, rng.normal(size=3), no_image)
     for command in ((0.5, -0.3, 0.2, 1.0), (-0.4, 0.0, 1.3, 0.0)):  # 1.3: with a heading hold
-        latent, carried = latent_of(np.array(command)), np.ones(carried_size(bundle.spec))
+        latent, carried = (
+            latent_of(np.array(command)),
+            0.5 * np.ones(carried_size(bundle.spec, OMNI)),
+        )
         expected, given = (low(latent, reading, carried) for low in (legs, bundle.low_level))
         np.testing.assert_allclose(given[0], expected[0], atol=1e-5)
         np.testing.assert_allclose(given[1], expected[1], atol=1e-5)
@@ -168,9 +193,10 @@ def test_a_climb_command_is_refused_where_it_has_no_effect() -> None:
         config.check_bundle(load_bundle("walk"))
 
 
-def test_the_shipped_a1_walks_to_the_side_and_backwards() -> None:
-    body = make_body("mujoco", A1, FlatGround())
-    controller = load_bundle("walk-omni").controller()
+@SHIPPED
+def test_shipped_ones_walk_to_the_side_and_backwards(name: str) -> None:
+    bundle = load_bundle(name)
+    body, controller = make_body("mujoco", bundle.spec, FlatGround()), bundle.controller()
     side = walk(controller, body, 0.0, 0.0, 1.5, left=0.3, omni=True)
     back = walk(controller, body, -0.4, 0.0, 1.5, omni=True)
     body.close()
