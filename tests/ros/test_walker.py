@@ -73,8 +73,31 @@ def test_a_walker_is_evaluated_in_both_engines_and_profiled(
 def test_a_walker_is_driven_recorded_and_replayed_bit_for_bit(
     bundle: Path, over: str, link: str, processes: Processes, client: Client
 ) -> None:
-    link, auto = ("ros", AUTO) if over == "ros" else (link, AUTO_GO2)
-    recording = processes.folder / "walk.mcap"
+    recording = driven_every_way(bundle, "ros" if over == "ros" else link, processes, client)
+    walked = read_recording(recording)
+    walking = [step for step in walked.steps if step.state == "walking"]
+    assert {step.kp[0] for step in walking} == {own_walker.KP}
+    standing = [s.kp[0] for s in walked.steps if s.state in ("standing up", "ready") and s.kp[0]]
+    assert standing[-1] == max(standing) == GO2.kp_nm_per_rad[0]  # it has risen from 0
+    told = [velocity_of(s.inputs.latent) for s in walking if s.inputs.latent is not None]
+    for command in DIRECTIONS:
+        assert any(np.allclose(each, command) for each in told)
+
+
+@pytest.mark.slow
+def test_a_go2s_own_low_level_is_driven_every_way(
+    link: str, processes: Processes, client: Client
+) -> None:
+    recording = driven_every_way("walk-omni-go2", link, processes, client)
+    walking = [step for step in read_recording(recording).steps if step.state == "walking"]
+    told = [velocity_of(s.inputs.latent) for s in walking if s.inputs.latent is not None]
+    for command in DIRECTIONS:
+        assert any(np.allclose(each, command) for each in told)
+
+
+def driven_every_way(bundle: Path | str, link: str, processes: Processes, client: Client) -> Path:
+    """Drive a Go2 along `DIRECTIONS`; returns the recording, which replays bit for bit."""
+    auto, recording = AUTO if link == "ros" else AUTO_GO2, processes.folder / "walk.mcap"
     processes.start("pixelgait-sim", "--robot", "go2", "--scene", "flat", "--link", link)
     poses = listened_poses(client)
     client.spin(lambda: poses)  # a busy machine starts it late
@@ -88,14 +111,7 @@ def test_a_walker_is_driven_recorded_and_replayed_bit_for_bit(
     assert replayed.wait(60) == 0
     assert replayed.stdout is not None
     assert "bit for bit" in replayed.stdout.read()
-    walked = read_recording(recording)
-    walking = [step for step in walked.steps if step.state == "walking"]
-    assert {step.kp[0] for step in walking} == {own_walker.KP}
-    standing = [s.kp[0] for s in walked.steps if s.state in ("standing up", "ready") and s.kp[0]]
-    assert standing[-1] == max(standing) == GO2.kp_nm_per_rad[0]  # it has risen from 0
-    told = [velocity_of(s.inputs.latent) for s in walking if s.inputs.latent is not None]
-    for command in DIRECTIONS:
-        assert any(np.allclose(each, command) for each in told)
+    return recording
 
 
 def drive(client: Client, command: tuple[float, float, float], least: float) -> None:
