@@ -108,14 +108,14 @@ def widened(weights: Array, normaliser: Normaliser, spec: RobotSpec) -> tuple[Ar
 class LowLevelGraph(nn.Module, ABC):
     """A low level with its gait generator as one torch graph, as exported to a bundle."""
 
-    def __init__(self, spec: RobotSpec, state_size: int = 0) -> None:
-        super().__init__()
-        self.spec, self._legs_size = spec, carried_size(spec, self.shape) - 1
-        self.state_size = self._legs_size + state_size
-
     shape = PLANAR
     signature = SIGNATURE
     contract = LOW_LEVEL_CONTRACT
+
+    def __init__(self, spec: RobotSpec, state_size: int = 0) -> None:
+        super().__init__()
+        self.spec, self._gait_size = spec, carried_size(spec, self.shape) - 1
+        self.state_size = self._gait_size + state_size
 
     @abstractmethod
     def act(self, x: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
@@ -125,8 +125,8 @@ class LowLevelGraph(nn.Module, ABC):
         self, latent: Tensor, imu: Tensor, joint_angles: Tensor, phase: Tensor, *state: Tensor
     ) -> tuple[Tensor, ...]:
         """Joint targets (12,) [rad], next phase (1,) [rad] and, with a state (n,), the next one."""
-        legs, own = (state[0] if state else torch.zeros(0)).tensor_split([self._legs_size])
-        carried = torch.cat([phase, legs])
+        gait_state, own = (state[0] if state else torch.zeros(0)).tensor_split([self._gait_size])
+        carried = torch.cat([phase, gait_state])
         latent = self.followed(latent, carried)
         x = features(latent, imu, joint_angles, phase, TORCH)
         action, own = self.act(x, own)

@@ -17,6 +17,7 @@ from pixelgait.robot.rotation import Quaternion, Vector, is_unit
 from pixelgait.robot.spec import Array
 
 LEAST_TURN_RAD = 1e-3  # of an IMU's mount; less is rounding
+TF_STATIC = "/tf_static"  # topic of the transforms
 OPTICAL = ("optical_frame", "optical")
 # Rotation from the camera's body frame (columns: ahead, left, up) to its optical frame.
 OPTICAL_FROM_BODY = np.array([(0.0, -1.0, 0.0), (0.0, 0.0, -1.0), (1.0, 0.0, 0.0)])
@@ -32,7 +33,7 @@ class FrameTree:
     def add(self, transforms: Iterable[Any]) -> None:
         """Add TransformStamped messages, without those that are invalid."""
         for each in transforms:
-            if (pose := matrix(each.transform)) is not None:
+            if (pose := pose_of(each.transform)) is not None:
                 parent = each.header.frame_id.lstrip("/")
                 self._parents[each.child_frame_id.lstrip("/")] = parent, pose
 
@@ -56,7 +57,7 @@ class FrameTree:
         return pose
 
 
-def matrix(transform: Any) -> Array | None:
+def pose_of(transform: Any) -> Array | None:
     """A Transform as pose (4, 4); None if it is invalid, as for tf2."""
     t, q = transform.translation, transform.rotation
     x, y, z, w = q.x, q.y, q.z, q.w

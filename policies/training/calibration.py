@@ -35,7 +35,6 @@ from pixelgait.robot.control.low_level import (
     RESIDUAL_SIZE,
     LinearLowLevel,
     felt,
-    velocity_command,
 )
 from pixelgait.robot.errors import UserError, run_command
 from pixelgait.robot.files import locked
@@ -81,7 +80,7 @@ class Recorder:
         self.inputs: list[Array] = []  # (20,) or (22,) each
 
     def __call__(self, latent: Array, reading: Reading, carried: Array) -> tuple[Array, Array]:
-        command = velocity_command(latent) if self.low_level.shape is OMNI else latent
+        command = self.low_level.followed(latent, carried)
         self.inputs.append(felt(command, reading, carried[:1]))
         return self.low_level(latent, reading, carried)
 

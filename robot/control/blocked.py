@@ -40,7 +40,7 @@ MOST_RISE, PUSHED_S = 0.1, 0.4
 TURN_RISE = 0.05  # more at the fastest turn; assumption
 # Legs of a fast walk bear otherwise than those of a slow one: after 0.54 m/s, the force at 0.33 m/s
 # rose by 0.12 in a randomised walk of `navigator-sit`.
-SPEED_RISE = 0.15  # more at another speed, between the least and the most of them; assumption
+SPEED_RISE = 0.15  # more from one end of the range of speeds to the other; assumption
 SMOOTHING_S, USUAL_S = 0.5, 8.0  # time constants: a gait cycle; what is usual in this walk
 EVERY = 4  # control steps: 25 Hz are enough for a gait of 2 Hz
 SLOPE_SHARE = 0.5  # measured rise on a slope, as a share of it: a robot's legs are heavy

@@ -148,16 +148,15 @@ def step_scale(latent: Any, xp: Any = np) -> Any:
 
 
 def carried_size(spec: RobotSpec, shape: LinearShape = PLANAR) -> int:
-    """Size of the carried state: the phase; the load surplus where legs estimate it; of an
-    omnidirectional low level the velocity that it follows (3).
+    """Size of the carried state: phase (1), load surplus (1) of legs that estimate it, followed
+    velocity (3) of an omnidirectional low level.
     """
     return 1 + bool(spec.load_felt_s) + len(MOST_CHANGE) * (shape is OMNI)
 
 
 def ramped(command: Any, carried: Any, xp: Any = np) -> Any:
-    """The command (..., 4) to follow for a wanted one, whose velocity changes so fast at most.
-
-    From the carried state (..., n), which ends with the velocity (..., 3) of the last step.
+    """The command (..., 4) to follow: the wanted one, whose velocity is at most `MOST_CHANGE` times
+    a control step from the last one followed, with which the carried state (..., n) ends.
     """
     most, before = xp.asarray(CONTROL_DT_S * MOST_CHANGE), carried[..., -len(MOST_CHANGE) :]
     change = command[..., : len(MOST_CHANGE)] - before
@@ -216,8 +215,16 @@ def _parameters(latent: Any, action: Any, xp: Any) -> Any:
     return gait.commanded(parameters, latent, xp) if omni else parameters
 
 
+def followed(shape: LinearShape, latent: Array, carried: Array) -> Array:
+    """The command that a low level of this shape follows for a latent command (..., 2 to 4).
+
+    From the carried state (..., n), `completed`.
+    """
+    return ramped(velocity_command(latent), carried) if shape is OMNI else latent
+
+
 def completed(spec: RobotSpec, carried: Array, shape: LinearShape = PLANAR) -> Array:
-    """A carried state (..., n), whose rest is 0 if it is a phase (..., 1) alone."""
+    """A carried state (..., n); that of the first step, a phase (..., 1), is extended by zeros."""
     missing = carried_size(spec, shape) - carried.shape[-1]
     if not missing:  # as in every step but the first
         return carried
@@ -230,7 +237,7 @@ class LinearLowLevel:
 
     spec: RobotSpec
     matrix: Array  # (19, 20), or (20, 22): omnidirectional
-    bias: Array  # (19,)
+    bias: Array  # (19,) or (20,)
 
     @classmethod
     def from_weights(cls, spec: RobotSpec, weights: Array) -> LinearLowLevel:
@@ -243,12 +250,14 @@ class LinearLowLevel:
         return shape_with(self.matrix.shape[1])
 
     def __call__(self, latent: Array, reading: Reading, carried: Array) -> tuple[Array, Array]:
-        shape, command = self.shape, latent
-        carried = completed(self.spec, carried, shape)
-        if shape is OMNI:
-            command = ramped(velocity_command(latent), carried)
+        carried = completed(self.spec, carried, self.shape)
+        command = followed(self.shape, latent, carried)
         action = self.action(felt(command, reading, carried[:1]))
         return act(self.spec, command, action, carried, reading.joint_angles)
+
+    def followed(self, latent: Array, carried: Array) -> Array:
+        """The command that it follows for a latent command, from the carried state."""
+        return followed(self.shape, latent, completed(self.spec, carried, self.shape))
 
     def action(self, x: Array) -> Array:
         """The action (19,) or (20,) in [-1, 1] for the inputs of `features`."""

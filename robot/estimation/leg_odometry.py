@@ -46,7 +46,8 @@ BIAS_GAIN, TURN_BIAS_GAIN = 0.01, 1e-3  # of the gyroscope's bias by up directio
 FASTEST_RAD_PER_S = 5.0  # a faster turn is the IMU's, not the robot's; as of `HeadingHold`
 DELAYS, DELAY_GAIN = 6, 6e-3  # ages of targets that are compared, in steps
 WEIGHT_STEPS = 300  # over which the robot's weight is averaged
-BORNE_SHARE, BORNE_GAIN = 0.3, 0.1  # of the weight; a robot whose feet bear less is in the air
+BORNE_SHARE = 0.3  # of the weight; a robot whose feet bear less is in the air
+BORNE_GAIN = 0.1  # of that share, filtered
 LEAST_SHARE, FULL_SHARE = 0.1, 0.6  # of the weight, from which a foot counts: a little, in full
 LOW_M, LEAST_LOW = 0.02, 0.02  # above the lowest foot, where one counts little, and how much
 LEAST_TRUST = 1e-6
@@ -119,7 +120,7 @@ class LegOdometry:
         self._variance = 0.0  # of either
         self._told = VelocityFilter()
         self._skid = 0.0  # mean square velocity of feet that bear, over the ground [m^2/s^2]
-        self._borne, self._air_s = 1.0, 0.0  # share of the weight, filtered; since when it is less
+        self._borne, self._air_s = 1.0, 0.0  # share of the weight, filtered; time below the least
         self._still, self._stands = 0, False  # steps at rest; on all feet, or limp
         self._mean_rate: Vector = (0.0, 0.0, 0.0)
         self._rest_rad = 0.0  # the IMU has turned at rest
@@ -232,7 +233,7 @@ class LegOdometry:
             self._weighed = min(self._weighed + 1, WEIGHT_STEPS)
             self._weight += (total - self._weight) / self._weighed
         shares = [load / (self._weight or 1.0) for load in loads]
-        borne = sum(shares)  # legs that swing push and pull
+        borne = sum(shares)  # with negative ones: those of legs that swing cancel
         borne = 0.0 if borne < 0.0 else 1.0 if borne > 1.0 else borne
         self._borne += BORNE_GAIN * (borne - self._borne)
         self._stands = not stiff or min(shares) > LEAST_SHARE

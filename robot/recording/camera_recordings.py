@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -22,6 +23,7 @@ import numpy as np
 from pixelgait.robot.cli.options import require_libraries
 from pixelgait.robot.control.image_decoding import DEPTHS, decompressed, image_of
 from pixelgait.robot.errors import UserError
+from pixelgait.robot.frames import TF_STATIC
 
 COLOUR, DEPTH, IMU, ODOMETRY = "colour", "depth", "imu", "odometry"
 COLOUR_INFO, DEPTH_INFO, TRANSFORMS = "colour info", "depth info", "static transforms"
@@ -35,7 +37,6 @@ TYPES = {
     ODOMETRY: ("nav_msgs/msg/Odometry",),
     TRANSFORMS: ("tf2_msgs/msg/TFMessage",),
 }
-TF_STATIC = "/tf_static"
 OTHER_IMAGES = re.compile(r"infra|/ir/|/ir_|confidence|mask|disparity|theora|thermal|semantic")
 CUT_OFF = "end magic is invalid"  # rosbags, of an MCAP file without its end
 BAGS = (".mcap", ".db3", ".bag")
@@ -165,7 +166,7 @@ def choose_topics(
 
     Depth has 16 bits or 32FC1; compressed, a name with `depth`. Infrared and masks are neither. Raw
     images come before compressed ones. With colours, aligned depth comes first; without, depth in
-    the camera's own view. `camera_info` is beside the images.
+    the camera's own view. `camera_info` is beside the images, transforms are on `/tf_static`.
 
     Raises:
         UserError: if an image topic that is needed, or one that is named, is missing.
@@ -227,9 +228,14 @@ def _listed(topics: Sequence[Topic], kind: str) -> str:
 
 def _arrivals(path: Path, reader: Any, topics: dict[str, str]) -> Iterator[Arrival]:
     kinds = {name: kind for kind, name in topics.items()}
-    connections = [each for each in reader.connections if each.topic in kinds]
+    chosen = [each for each in reader.connections if each.topic in kinds]
+    # Static transforms hold from the start, whenever the recorder heard them.
+    fixed = [each for each in chosen if kinds[each.topic] == TRANSFORMS]
+    others = [each for each in chosen if kinds[each.topic] != TRANSFORMS]
     try:
-        for connection, time_ns, data in reader.messages(connections):
+        for connection, time_ns, data in chain(
+            reader.messages(fixed) if fixed else (), reader.messages(others)
+        ):
             message = reader.deserialize(data, connection.msgtype)
             kind = kinds[connection.topic]
             if kind in (COLOUR, DEPTH):

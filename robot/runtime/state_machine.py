@@ -40,11 +40,12 @@ REST_S = 1.0  # assumption: damped after a stall, until the robot has come to re
 MAX_STALLS = 6  # within a minute of the loop's own steps
 LONGEST_STALL_S = 3.0  # assumption: then people may be at the robot
 STEPS_A_MINUTE = round(60.0 / CONTROL_DT_S)
-# Assumptions: the largest error of a joint when the robot has stood up, and how much later it must
-# be met. Simulated robots, laden and on slippery ground, are up to 0.45 rad off at the end of the
-# motion, 0.26 rad a second later; a joint that stayed where it lay is off by 0.4 to 1 rad.
+# Assumptions: the largest error of a joint, from the default pose, when the robot has stood up, and
+# how much later it must be met. Simulated robots, laden and on slippery ground, are up to 0.45 rad
+# off at the end of the motion, 0.26 rad a second later; a joint that stayed where it lay is off by
+# 0.4 to 1 rad.
 FAR_RAD, LATE_S = 0.35, 1.0
-HALT_S = 0.6  # of a soft walker, before it stands or lies down; two steps of 3 Hz; assumption
+HALT_S = 0.6  # to a stand, before it stands stiff or lies down; two steps of 3 Hz; assumption
 
 
 class RobotState(str, Enum):
@@ -387,9 +388,12 @@ class Operation:
 
     @property
     def _must_halt(self) -> bool:
-        """Whether a walker slows to a stand first: stiffer gains in mid-stride tip it over."""
+        """Whether it slows to a stand first: stiffer gains in mid-stride tip a walker over, and
+        legs that go every way may be fast.
+        """
         soft = self.supervisor.walking is not self.supervisor.standing
-        return soft and self._halted_steps * CONTROL_DT_S < HALT_S
+        slows = soft or self._slow_walk is None
+        return slows and self._halted_steps * CONTROL_DT_S < HALT_S
 
     def _handed_over(self) -> Array:
         """The last targets (12,) [rad], under the gains of a robot that stands."""

@@ -48,9 +48,10 @@ LEAST = LEAST_RAD**2 * WINDOW_S / CONTROL_DT_S  # sum of squares
 TINY = 1e-9
 CHECK_STEPS = 10  # comparisons are drawn so rarely
 BETTER = 2.0  # times better fits of targets under another sign or name: 1.32, 3
-# In a step, between a joint's change and its integrated velocity: more is an impact, or a chatter,
-# that readings caught, and does not count. Laikago, randomised, MuJoCo: 15 rad/s in one reading.
-SPIKE_RAD = 0.07
+# In a step, between a joint's change and its integrated velocity: more is an impact that a reading
+# caught, and does not count, unless there are as many within the window. Laikago, randomised,
+# MuJoCo: 15 rad/s in one reading.
+SPIKE_RAD, MOST_SPIKES = 0.07, 8.0
 UNEXPLAINED = 0.6  # share of the motion that the velocity leaves: 0.18, 1
 # Diagonal pairs of legs: FR and RL, FL and RR.
 PAIRS = ((0, 3, 1, 2), (1, 2, 0, 3))  # legs of the pair, legs of the other
@@ -110,6 +111,7 @@ class JointConsistency:
         self._change = np.zeros((3, self._count))  # of each, in this step
         self._sums = np.zeros((4, self._count))  # of m m, t t, v v, m v
         self._crosses = np.zeros((self._count, self._count))  # sums of m of one and t of another
+        self._spikes = np.zeros(self._count)  # of each velocity, within the window
         self._targets: deque[Array] = deque(maxlen=TARGET_AGE_STEPS + 1)
         self._last: Motion | None = None
         self._steps = 0
@@ -131,7 +133,9 @@ class JointConsistency:
             np.subtract(self._targets[1], self._targets[0], out=change[1])
         np.add(now.velocities, last.velocities, out=change[2])
         change[2] *= 0.5 * step_s
-        np.copyto(change[2], change[0], where=np.abs(change[2] - change[0]) > SPIKE_RAD)
+        spikes = np.abs(change[2] - change[0]) > SPIKE_RAD
+        self._spikes = self._keep_window * self._spikes + spikes
+        np.copyto(change[2], change[0], where=spikes & (self._spikes < MOST_SPIKES))
         motions *= self._keep
         motions += change
         moved, wanted, integrated = motions

@@ -22,7 +22,7 @@ from pixelgait.robot.control.controller import DecisionScheduler, ScheduledDecis
 from pixelgait.robot.control.lens import calibrated, misfit, misplaced
 from pixelgait.robot.control.observation import draw_attention
 from pixelgait.robot.errors import UserError
-from pixelgait.robot.frames import FrameTree, turn_of
+from pixelgait.robot.frames import TF_STATIC, FrameTree, turn_of
 from pixelgait.robot.interface import CONTROL_DT_S, Reading
 from pixelgait.robot.recording import camera_recordings as recordings
 from pixelgait.robot.recording.camera_recordings import Arrival, CameraRecording
@@ -32,6 +32,7 @@ from pixelgait.robot.spec import Array
 from pixelgait.robot.viewing.film import FRAMES_PER_S, Frame
 
 BASE_FRAME = "base_link"
+MISFIT = "its decisions here say little about a camera that fits"
 GOAL_M = (5.0, 0.0)  # of a policy that needs one, where none is given
 STEP_NS = round(CONTROL_DT_S * recordings.NANOSECONDS)
 FRAME_STEPS = round(1.0 / FRAMES_PER_S / CONTROL_DT_S)
@@ -164,9 +165,7 @@ class CameraReplay:
         self._checked.add(kind)
         if what := misfit(info, self.bundle.image_shape, self.bundle.spec.camera):
             where = self.recording.topics[kind]
-            self._warn(
-                f"{image}, {where}: {what}; its decisions here say little about a camera that fits"
-            )
+            self._warn(f"{image}, {where}: {what}; {MISFIT}")
 
     def _warn(self, text: str) -> None:
         self.warnings.append(text)
@@ -229,7 +228,7 @@ class CameraReplay:
             assumed.append(f"{given}: {x:g} m ahead, {y:g} m to the left of the first image")
             if self._origin is None:
                 assumed.append("no odometry: a robot that stays where it is is assumed")
-        if self._camera_poses():
+        if len(self._camera_poses()) == len(set(self._camera_frames.values())):
             return assumed
         mount = self.bundle.spec.camera
         height_m = self.bundle.spec.stand_height_m + mount.position_m[2]
@@ -246,8 +245,7 @@ class CameraReplay:
         """Warnings of cameras that the recording's robot has elsewhere."""
         mounts, poses = self.bundle.trained_mounts, self._camera_poses()
         return [
-            f"{recordings.TF_STATIC}: '{frame}' {what}; its decisions here say little about a "
-            "camera that fits"
+            f"{TF_STATIC}: '{frame}' {what}; {MISFIT}"
             for frame, pose in poses.items()
             if (what := misplaced(pose, mounts))
         ]

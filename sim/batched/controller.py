@@ -16,14 +16,13 @@ from numpy.typing import NDArray
 from pixelgait.robot.control.controller import Decision, HeadingHold
 from pixelgait.robot.control.gait import mapped
 from pixelgait.robot.control.low_level import (
-    OMNI,
     LinearLowLevel,
+    LinearShape,
     act,
     completed,
     features,
-    ramped,
+    followed,
     shape_with,
-    velocity_command,
 )
 from pixelgait.robot.interface import CONTROL_DT_S
 from pixelgait.robot.rotation import UNIT_TOLERANCE, roll_pitch
@@ -53,17 +52,14 @@ class BatchLowLevel:
     bias: Array  # (n, 19)
 
     @property
-    def command(self) -> int:
-        """Entries of a command."""
-        return shape_with(self.matrix.shape[2]).command
+    def shape(self) -> LinearShape:
+        return shape_with(self.matrix.shape[2])
 
     def __call__(
         self, latent: Array, imu: Array, joint_angles: Array, carried: Array
     ) -> tuple[Array, Array]:
-        shape, command = shape_with(self.matrix.shape[2]), latent
-        carried = completed(self.spec, carried, shape)
-        if shape is OMNI:
-            command = ramped(velocity_command(latent), carried)
+        carried = completed(self.spec, carried, self.shape)
+        command = followed(self.shape, latent, carried)
         x = features(command, imu, joint_angles, carried[:, :1])
         action = np.minimum(np.maximum(mapped(self.matrix, x) + self.bias, -1.0), 1.0)
         return act(self.spec, command, action, carried, joint_angles)

@@ -246,7 +246,7 @@ def run_batch(
     controller = BatchController(task.command, low_level)
     reading = body.reset(seeds)
     task.reset(body)
-    log = BatchLog(body, task, seeds, low_level.command)
+    log = BatchLog(body, task, seeds, low_level.shape.command)
     for step in range(1, task.steps + 1):
         if step % SAMPLE_STEPS == 1:
             log.sample(controller, reading)

@@ -177,6 +177,18 @@ def test_a_velocity_may_spike_in_one_reading() -> None:
         assert check.judge(now, 0.4 * trot(CONTROL_DT_S * step)[0], powered=True) is None
 
 
+@pytest.mark.parametrize("factor", [-1.0, 0.0, 3.0, 5.0])
+def test_velocities_that_are_wrong_for_good_are_found(factor: float) -> None:
+    """Also where legs swing so fast that each reading alone could be an impact."""
+    for fast in (1.0, 2.0):
+        check, found = JointConsistency(A1), None
+        for step in range(200):
+            angles, velocities = trot(fast * CONTROL_DT_S * step)
+            now = Motion(CONTROL_DT_S * step, angles, factor * fast * velocities)
+            found = found or check.judge(now, trot(fast * CONTROL_DT_S * step)[0], powered=True)
+        assert "moves otherwise than its velocity says" in (found or "")
+
+
 def trot(time_s: float) -> tuple[Array, Array]:
     """Joint angles and velocities (12,) of hips and knees that swing at 2 Hz."""
     phases = 4.0 * math.pi * time_s + np.repeat((0.0, math.pi, math.pi, 0.0), 3)

@@ -45,6 +45,10 @@ LEGS = Legs(
     gait=False,
 )
 SPEC = posed(GO2, POSE)
+# As stiff as those of a robot that stands, and fast: `walk-omni-go2`.
+EVERY_WAY = replace(
+    LEGS, kp_nm_per_rad=SPEC.kp_nm_per_rad, kd_nms_per_rad=SPEC.kd_nms_per_rad, gait=True
+)
 
 
 def reading(step: int, angles: Array, velocities: Array | None = None) -> Reading:
@@ -95,18 +99,22 @@ def test_a_robot_stands_by_its_own_gains_and_walks_by_its_legs_without_a_jump_of
     assert commands[RobotState.WALKING][-1].targets == pytest.approx(wanted)
 
 
+@pytest.mark.parametrize("legs", [LEGS, EVERY_WAY], ids=["soft", "every way"])
 @pytest.mark.parametrize("order", [RobotState.LIMP, RobotState.READY])
 def test_a_walker_slows_to_a_stand_before_it_stands_or_lies_down_by_other_gains(
     order: RobotState,
+    legs: Legs,
 ) -> None:
-    """Stiffer gains in mid-stride tip it over. An order to walk on ends that."""
+    """Stiffer gains in mid-stride tip it over, and so does a stop at 1.0 m/s. An order to walk on
+    ends that.
+    """
     asked: list[Array] = []
 
     def walk(latent: Array, _: Reading, carried: Array) -> tuple[Array, Array]:
         asked.append(velocity(latent))
         return POSE, carried
 
-    controller = Controller(lambda *_: Decision(STAND, 10), walk, Supervisor(SPEC, legs=LEGS))
+    controller = Controller(lambda *_: Decision(STAND, 10), walk, Supervisor(SPEC, legs=legs))
     operation, pose = Operation(controller), standing_targets(SPEC)
     halts, fast = round(HALT_S / CONTROL_DT_S), latent_of(np.array((0.6, 0.2, 0.5)))
 

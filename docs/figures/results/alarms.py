@@ -58,7 +58,8 @@ STANDING_S = 2.0  # until it walks, not counted among the seconds
 # A robot that was blocked indeed touched something in the second before, or covered less.
 MOVES_M, MOVES_STEPS = 0.18, 100
 BLOCKED = "blocked"
-PICTURES = ("image", "depth")  # alarms of these begin with them
+# What a camera sees that is against an obstacle, too near to be measured.
+AGAINST = ("depth shows nothing", "depth the image is frozen", "image the image is frozen")
 # Feet that slide faster (rms) skid indeed: others slide by 0.2 to 0.3, see `SlidingFeet`.
 SLIDING_M_PER_S, SLIDING_GAIN, BEARING_M, LATELY_STEPS = 0.33, 0.01, 0.005, 100
 COUNTED = ("walks", "way_m", "fell", "blocked", "skidded")
@@ -97,7 +98,7 @@ class Walked(NamedTuple):
     seconds: float
     way_m: float
     fell: bool
-    blocked: bool  # it was told so, and touched something or hardly moved indeed
+    blocked: bool  # it was told so, or saw nothing, and touched something or hardly moved indeed
     skidded: bool  # likewise, and its feet slid
     alarms: list[tuple[float, str]]
 
@@ -206,8 +207,8 @@ def walked(walk: Walk) -> Walked:
                 blocked = True
             elif said == SKIDS and slides:
                 skidded = True
-            elif said.startswith(PICTURES) and step - touched < MOVES_STEPS:
-                blocked = True  # its camera is against an obstacle, too near to be measured
+            elif said.startswith(AGAINST) and step - touched < MOVES_STEPS:
+                blocked = True
             else:
                 alarms.setdefault(said, round(step * CONTROL_DT_S, 2))
         if operation.supervisor.fault is not None:

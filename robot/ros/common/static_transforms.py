@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pixelgait.robot.frames import FrameTree
+from pixelgait.robot.frames import TF_STATIC, FrameTree
 from pixelgait.robot.ros.common import ros2
 
 try:
@@ -12,7 +12,6 @@ try:
 except ModuleNotFoundError:  # part of every ROS 2 installation, but there is no wheel of it
     TFMessage = None
 
-TF_STATIC = "/tf_static"
 MAX_MESSAGES = 100  # of all publishers together
 
 

@@ -15,10 +15,10 @@ from rclpy.serialization import deserialize_message
 from std_msgs.msg import Float64MultiArray
 
 from pixelgait.robot.errors import UserError
-from pixelgait.robot.frames import turn_of
+from pixelgait.robot.frames import TF_STATIC, turn_of
 from pixelgait.robot.interface import Image, JointCommand, Reading
 from pixelgait.robot.ros.common import ros2
-from pixelgait.robot.ros.common.static_transforms import TF_STATIC, StaticTransforms
+from pixelgait.robot.ros.common.static_transforms import StaticTransforms
 from pixelgait.robot.ros.links.battery import BatteryTopic
 from pixelgait.robot.ros.links.decoder import Decoder
 from pixelgait.robot.rotation import Quaternion, inverse, product, to_base_frame

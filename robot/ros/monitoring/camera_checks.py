@@ -8,8 +8,9 @@ from typing import Any
 from sensor_msgs.msg import CameraInfo
 
 from pixelgait.robot.control.lens import calibrated, misfit, misplaced
+from pixelgait.robot.frames import TF_STATIC
 from pixelgait.robot.ros.common import ros2
-from pixelgait.robot.ros.common.static_transforms import TF_STATIC, StaticTransforms
+from pixelgait.robot.ros.common.static_transforms import StaticTransforms
 from pixelgait.robot.spec import CameraMount, TrainedMounts
 
 
