@@ -183,7 +183,9 @@ class Robot:
 
     def _obey(self, command: JointCommand) -> None:
         stiff = command.kp.any()
-        moved = np.clip(command.targets - self.angles, -0.03, 0.03) if stiff else np.zeros(12)
+        # Knees behind their targets by the robot's weight, as leg odometry expects.
+        wanted = command.targets - np.tile((0.0, 0.0, 0.05 * A1.extension_signs[0]), 4)
+        moved = np.clip(wanted - self.angles, -0.03, 0.03) if stiff else np.zeros(12)
         self.angles, self.velocities = self.angles + moved, moved / CONTROL_DT_S
         if self.operation.state is RobotState.WALKING:
             self.x += CONTROL_DT_S * commanded(self.operation.controller.followed)[0]
