@@ -15,9 +15,10 @@ from nav_msgs.msg import Odometry
 from rclpy.node import Node
 from sensor_msgs.msg import CameraInfo
 
+from pixelgait.robot.frames import TF_STATIC
 from pixelgait.robot.interface import JointCommand, Reading
 from pixelgait.robot.ros.common import ros2
-from pixelgait.robot.ros.common.static_transforms import MAX_MESSAGES, TF_STATIC, TFMessage
+from pixelgait.robot.ros.common.static_transforms import MAX_MESSAGES, TFMessage
 from pixelgait.robot.rotation import heading, upright
 from pixelgait.robot.runtime.timing import RateKeeper
 from pixelgait.robot.spec import Array, CameraMount, RobotSpec
