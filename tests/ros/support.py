@@ -35,6 +35,7 @@ AUTO = ("--auto-arm", *PATIENT)
 # Publishes the transforms of its argument, each (parent, child, place [m], quaternion).
 PUBLISH_MOUNTS = """
 import sys, time
+from pixelgait.robot.frames import TF_STATIC
 from pixelgait.robot.ros.common.static_transforms import MAX_MESSAGES, TFMessage
 from pixelgait.robot.ros.common import ros2
 from geometry_msgs.msg import TransformStamped
