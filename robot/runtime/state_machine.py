@@ -392,8 +392,9 @@ class Operation:
         legs that go every way may be fast.
         """
         soft = self.supervisor.walking is not self.supervisor.standing
-        slows = soft or self._slow_walk is None
-        return slows and self._halted_steps * CONTROL_DT_S < HALT_S
+        legs = self.supervisor.legs
+        every_way = legs is not None and not legs.planar
+        return (soft or every_way) and self._halted_steps * CONTROL_DT_S < HALT_S
 
     def _handed_over(self) -> Array:
         """The last targets (12,) [rad], under the gains of a robot that stands."""
