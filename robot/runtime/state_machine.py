@@ -265,7 +265,8 @@ class Operation:
         self.controller, self.needs_goal = controller, needs_goal
         self.supervisor = controller.supervisor
         legs, creep = controller.supervisor.legs, controller.supervisor.spec.creep_m_per_s
-        self._slow_walk = SlowWalk(creep) if legs is None or legs.planar else None
+        self._every_way = legs is not None and not legs.planar
+        self._slow_walk = None if self._every_way else SlowWalk(creep)
         self.driver_timeout_s = driver_timeout_s
         self.state, self.cause = RobotState.LIMP, "started"
         self.stalls = 0  # of the loop, while the robot was stiff
@@ -392,9 +393,7 @@ class Operation:
         legs that go every way may be fast.
         """
         soft = self.supervisor.walking is not self.supervisor.standing
-        legs = self.supervisor.legs
-        every_way = legs is not None and not legs.planar
-        return (soft or every_way) and self._halted_steps * CONTROL_DT_S < HALT_S
+        return (soft or self._every_way) and self._halted_steps * CONTROL_DT_S < HALT_S
 
     def _handed_over(self) -> Array:
         """The last targets (12,) [rad], under the gains of a robot that stands."""

@@ -17,7 +17,7 @@ from pixelgait.policies.evaluation.evaluate import evaluate
 from pixelgait.policies.evaluation.options import EvalConfig
 from pixelgait.robot.control.controller import velocity as velocity_of
 from pixelgait.robot.files import read_json
-from pixelgait.robot.recording.reader import read_recording
+from pixelgait.robot.recording.reader import Recording, read_recording
 from pixelgait.robot.rotation import wrap_angle
 from pixelgait.robot.spec import GO2
 from tests.export import own_walker
@@ -73,30 +73,24 @@ def test_a_walker_is_evaluated_in_both_engines_and_profiled(
 def test_a_walker_is_driven_recorded_and_replayed_bit_for_bit(
     bundle: Path, over: str, link: str, processes: Processes, client: Client
 ) -> None:
-    recording = driven_every_way(bundle, "ros" if over == "ros" else link, processes, client)
-    walked = read_recording(recording)
+    walked = driven_every_way(bundle, "ros" if over == "ros" else link, processes, client)
     walking = [step for step in walked.steps if step.state == "walking"]
     assert {step.kp[0] for step in walking} == {own_walker.KP}
     standing = [s.kp[0] for s in walked.steps if s.state in ("standing up", "ready") and s.kp[0]]
     assert standing[-1] == max(standing) == GO2.kp_nm_per_rad[0]  # it has risen from 0
-    told = [velocity_of(s.inputs.latent) for s in walking if s.inputs.latent is not None]
-    for command in DIRECTIONS:
-        assert any(np.allclose(each, command) for each in told)
 
 
 @pytest.mark.slow
 def test_a_go2s_own_low_level_is_driven_every_way(
     link: str, processes: Processes, client: Client
 ) -> None:
-    recording = driven_every_way("walk-omni-go2", link, processes, client)
-    walking = [step for step in read_recording(recording).steps if step.state == "walking"]
-    told = [velocity_of(s.inputs.latent) for s in walking if s.inputs.latent is not None]
-    for command in DIRECTIONS:
-        assert any(np.allclose(each, command) for each in told)
+    driven_every_way("walk-omni-go2", link, processes, client)
 
 
-def driven_every_way(bundle: Path | str, link: str, processes: Processes, client: Client) -> Path:
-    """Drive a Go2 along `DIRECTIONS`; returns the recording, which replays bit for bit."""
+def driven_every_way(
+    bundle: Path | str, link: str, processes: Processes, client: Client
+) -> Recording:
+    """Drive a Go2 along `DIRECTIONS`; returns what was recorded, which replays bit for bit."""
     auto, recording = AUTO if link == "ros" else AUTO_GO2, processes.folder / "walk.mcap"
     processes.start("pixelgait-sim", "--robot", "go2", "--scene", "flat", "--link", link)
     poses = listened_poses(client)
@@ -111,7 +105,12 @@ def driven_every_way(bundle: Path | str, link: str, processes: Processes, client
     assert replayed.wait(60) == 0
     assert replayed.stdout is not None
     assert "bit for bit" in replayed.stdout.read()
-    return recording
+    walked = read_recording(recording)
+    walking = [step for step in walked.steps if step.state == "walking"]
+    told = [velocity_of(s.inputs.latent) for s in walking if s.inputs.latent is not None]
+    for command in DIRECTIONS:
+        assert any(np.allclose(each, command) for each in told)
+    return walked
 
 
 def drive(client: Client, command: tuple[float, float, float], least: float) -> None:

@@ -58,7 +58,7 @@ STANDING_S = 2.0  # until it walks, not counted among the seconds
 # A robot that was blocked indeed touched something in the second before, or covered less.
 MOVES_M, MOVES_STEPS = 0.18, 100
 BLOCKED = "blocked"
-# What a camera sees that is against an obstacle, too near to be measured.
+# A camera that touches an obstacle measures no depth: these alarms are true then.
 AGAINST = ("depth shows nothing", "depth the image is frozen", "image the image is frozen")
 # Feet that slide faster (rms) skid indeed: others slide by 0.2 to 0.3, see `SlidingFeet`.
 SLIDING_M_PER_S, SLIDING_GAIN, BEARING_M, LATELY_STEPS = 0.33, 0.01, 0.005, 100
