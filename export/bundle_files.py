@@ -31,6 +31,7 @@ from pixelgait.robot.cli.provenance import git_state, head, settings
 from pixelgait.robot.control.controller import HIGH_LEVEL_CONTRACT
 from pixelgait.robot.control.gait import standing_targets
 from pixelgait.robot.control.observation import camera_contract
+from pixelgait.robot.control.policy_map import MAP_CONTRACT
 from pixelgait.robot.estimation.kinematics import posed
 from pixelgait.robot.files import json_bytes, read_json, write_atomic
 from pixelgait.robot.safety.supervisor import sensor_timeouts_contract
@@ -127,6 +128,7 @@ def make_contract(
             "sampling": trained_sampling(high_level),
             TRAINED_PITCH: _trained(high_level, "eye_pitch_rad"),
         },
+        **({"map": MAP_CONTRACT} if "map" in graphs[HIGH_LEVEL]["inputs"] else {}),
         "legs": legs_contract(legs, standing.stand_height_m),
         "low_level": {
             **described,

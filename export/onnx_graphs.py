@@ -20,6 +20,7 @@ from pixelgait.policies.low_level import LowLevelGraph
 from pixelgait.robot.bundle import DECISION, MEMORY
 from pixelgait.robot.cli.processes import interrupt_later
 from pixelgait.robot.control.low_level import RESULTS
+from pixelgait.robot.control.policy_map import ROWS as MAP_ROWS
 
 LEAST_SAVING_BYTES = 1 << 12
 OPSET = 21  # the newest of onnxruntime 1.18, which robots have at least
@@ -28,13 +29,15 @@ OPSET = 21  # the newest of onnxruntime 1.18, which robots have at least
 class HighLevelGraph(nn.Module):
     """A high level for one image, without a batch axis.
 
-    Its `inputs` are those that it uses, in this order: image, goal or bearing of ahead, state.
+    Its `inputs` are those that it uses, in this order: image, map, goal or bearing of ahead, state.
     """
 
     def __init__(self, high_level: Decider) -> None:
         super().__init__()
         self.high_level = high_level
-        self.inputs = {"image": list(high_level.image_shape)}
+        self.inputs = {"image": list(high_level.camera_shape)}
+        if high_level.sees_map:
+            self.inputs["map"] = [MAP_ROWS, high_level.image_shape[1]]
         self.outputs = [*DECISION]
         if high_level.sees_goal:
             self.inputs["goal"] = [2]
@@ -45,9 +48,11 @@ class HighLevelGraph(nn.Module):
             self.outputs.append(MEMORY)
 
     def forward(self, image: Tensor, *rest: Tensor) -> tuple[Tensor, ...]:
-        """Image (H, W, C) uint8, goal (2,) or ahead (1,), state (n,) to latent (2,), duration (1,),
-        attention (H', W'), next state (n,)."""
+        """Image (H, W, C) uint8, map (32, W) uint8, goal (2,) or ahead (1,), state (n,) to latent
+        (2,), duration (1,), attention (H', W'), next state (n,)."""
         given = dict(zip(list(self.inputs)[1:], rest, strict=True))
+        if (around := given.get("map")) is not None:
+            image = torch.cat([image, around.unsqueeze(2).expand(-1, -1, image.shape[2])])
         ahead = torch.cat([torch.zeros(1), given.get("ahead", torch.zeros(1))])
         goal, state = given.get("goal", ahead), given.get("state", torch.zeros(0))
         outputs = self.high_level(image.unsqueeze(0), goal.unsqueeze(0), state.unsqueeze(0))
@@ -58,7 +63,8 @@ def high_level_graph(high_level: Decider) -> onnx.ModelProto:
     """The high level as ONNX; the exporter folds normalisation constants into it."""
     module = HighLevelGraph(high_level)
     inputs = {name: torch.zeros(shape) for name, shape in module.inputs.items()}
-    inputs["image"] = inputs["image"].to(torch.uint8)
+    for name in {"image", "map"} & inputs.keys():
+        inputs[name] = inputs[name].to(torch.uint8)
     return _export(module, inputs, module.outputs)
 
 

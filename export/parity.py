@@ -16,6 +16,7 @@ from pixelgait.policies.high_level import Decider
 from pixelgait.policies.low_level import LowLevelGraph
 from pixelgait.robot.bundle import HIGH_LEVEL, MEMORY, TOLERANCE, single_thread_session
 from pixelgait.robot.control.controller import Controller, Decision, MemoryState
+from pixelgait.robot.control.policy_map import PolicyMap
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.interface import Reading
 from pixelgait.robot.safety.supervisor import Supervisor
@@ -59,8 +60,12 @@ def record(
     """
     observations = Observations()
 
-    def see(image: NDArray[np.uint8], goal: Array, state: MemoryState) -> Decision:
+    def see(
+        image: NDArray[np.uint8], goal: Array, state: MemoryState, *around: NDArray[np.uint8]
+    ) -> Decision:
         given: dict[str, NDArray[Any]] = {"image": image}
+        if high_level.sees_map:
+            (given["map"],) = around
         if high_level.sees_goal:
             given["goal"] = goal
         if high_level.sees_ahead:
@@ -68,20 +73,22 @@ def record(
         if high_level.state_size:
             given["state"] = np.zeros(high_level.state_size) if state is None else state
         observations.high_level.append(given)
-        decision = high_level.decide(image, goal, state)
+        decision = high_level.decide(image, goal, state, *around)
         return replace(decision, duration_steps=min(decision.duration_steps, LONGEST_STEPS))
 
     def move(latent: Array, reading: Reading, carried: Array) -> tuple[Array, Array]:
         observations.low_level.append(low_level.inputs(latent, reading, carried))
         return low_level.step(latent, reading, carried)
 
-    camera = camera_for(low_level.spec.camera, high_level.image_shape, sampling)
+    camera = camera_for(low_level.spec.camera, high_level.camera_shape, sampling)
     course = ObstacleCourse(0.5)
     if high_level.sees_goal:
         course.goal_position = np.array((course.goal_m, 0.0))
     body = PyBulletBody(low_level.spec, course, camera=camera)
     try:
-        controller = Controller(see, move, Supervisor(low_level.spec))
+        spec = low_level.spec
+        around = PolicyMap(spec, *high_level.camera_shape[:2]) if high_level.sees_map else None
+        controller = Controller(see, move, Supervisor(spec), around=around)
         run_episode(controller, body, Forward(RECORDED_STEPS), seed)
     finally:
         body.close()

@@ -16,8 +16,12 @@ from pixelgait.policies.memory import cells_of
 from pixelgait.robot.control.controller import LONGEST_STEPS, SHORTEST_STEPS, Decision, MemoryState
 from pixelgait.robot.control.low_level import LOW_LEVEL_WEIGHTS
 from pixelgait.robot.control.observation import NO_GOAL
+from pixelgait.robot.control.policy_map import MOST_COLUMNS as MAP_COLUMNS
+from pixelgait.robot.control.policy_map import ROWS as MAP_ROWS
+from pixelgait.robot.interface import Image
 from pixelgait.robot.spec import Array
 
+DEPTH_CHANNELS = (1, 4)  # of images with depth
 HIDDEN = 10  # tanh units (IAP paper, section 5.3)
 MIRRORED = (1.0, 1.0, -1.0)  # duration, speed and yaw rate of a mirrored decision
 MIRRORED_GOAL = (1.0, -1.0, 1.0)  # distance, bearing, approach
@@ -38,13 +42,27 @@ class Decider(nn.Module):
 
     image_shape: tuple[int, int, int]
     sees_goal = sees_ahead = False  # inputs: the goal, or its bearing only
+    sees_map = False  # below the camera's image
     state_size = 0
+
+    @property
+    def camera_shape(self) -> tuple[int, int, int]:
+        """Shape (H, W, C) of the camera's part of the image."""
+        height, width, channels = self.image_shape
+        return height - MAP_ROWS * self.sees_map, width, channels
 
     @torch.no_grad()
     def decide(
-        self, image: NDArray[np.uint8], goal: Array = NO_GOAL, state: MemoryState = None
+        self,
+        image: NDArray[np.uint8],
+        goal: Array = NO_GOAL,
+        state: MemoryState = None,
+        around: NDArray[np.uint8] | None = None,
     ) -> Decision:
-        """The controller's high level: image (H, W, C), goal (2,), state (n,) to a decision."""
+        """The controller's high level: image (H, W, C), goal (2,), state (n,) and, if it sees one,
+        map (32, W) to a decision.
+        """
+        image = Image(image, 0.0, around).whole
         return self.decide_all(image[None], goal[None], [state])[0]
 
     @torch.no_grad()
@@ -90,6 +108,7 @@ class Architecture:
     memory: str = ""  # as in gru:32, lstm:16; empty: none
     ahead: bool = False
     approach: bool = False
+    map: bool = False
 
 
 class HighLevelNetwork(Decider):
@@ -121,12 +140,20 @@ class HighLevelNetwork(Decider):
         memory: str = "",
         ahead: bool = False,
         approach: bool = False,
+        map: bool = False,
         **options: Any,
     ) -> None:
         super().__init__()
         self.mirror = mirror
         self.encoder = make_encoder(encoder, **options)
         self.image_shape = self.encoder.image_shape
+        self.sees_map = map
+        height, width, channels = self.image_shape
+        if map and channels not in DEPTH_CHANNELS:
+            raise ValueError("a map needs depth: channels of 1 or 4")
+        if map and (height <= MAP_ROWS or width > MAP_COLUMNS):
+            most = f"more than the map's {MAP_ROWS} rows, {MAP_COLUMNS} columns at most"
+            raise ValueError(f"images of {height} x {width}, a map needs {most}")
         if self.encoder.flip_blind or self.image_shape[1] == 1:
             raise ValueError(f"'{encoder}' cannot tell left from right, and so it cannot steer")
         if goal and ahead:
@@ -237,7 +264,8 @@ def make_high_level(architecture: Architecture, seed: int) -> HighLevelNetwork:
     """
     torch.manual_seed(seed)
     a = architecture
-    high_level = HighLevelNetwork(a.encoder, a.mirror, a.goal, a.memory, a.ahead, a.approach)
+    inputs = a.mirror, a.goal, a.memory, a.ahead, a.approach, a.map
+    high_level = HighLevelNetwork(a.encoder, *inputs)
     with torch.no_grad():
         high_level.output.bias[0] = -0.95  # 30 steps, on the scale of 10..800
     return high_level.eval()

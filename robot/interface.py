@@ -26,6 +26,15 @@ class Image:
 
     pixels: NDArray[Any]  # (H, W, 3) uint8 RGB, (H, W) float32 depth [m], (H, W, 4) uint8 RGB-D
     time_s: float
+    around: NDArray[np.uint8] | None = None  # (32, W): the map of a policy that takes one
+
+    @property
+    def whole(self) -> NDArray[Any]:
+        """What a policy sees: the frame (H, W, C), with the map below it, alike in all channels."""
+        if self.around is None:
+            return self.pixels
+        below = np.broadcast_to(self.around[..., None], (*self.around.shape, self.pixels.shape[2]))
+        return np.concatenate((self.pixels, below))
 
 
 @dataclass(frozen=True, slots=True)

@@ -249,6 +249,11 @@ OTHERS = [
         "--goal and --ahead are mutually exclusive",
     ),
     (f"{TRAIN['imitate']} --approach --memory gru:8", "--approach needs --goal and --memory"),
+    (f"{TRAIN['imitate']} --map", "--encoder: a map needs depth: channels of 1 or 4"),
+    (
+        f"{TRAIN['imitate']} --map --encoder strided:channels=1",
+        "--encoder: images of 32 x 32, a map needs more than the map's 32 rows, 48 columns at most",
+    ),
     (f"{TRAIN['imitate']} --memory gru", "error: --memory: memory 'gru', expected gru:SIZE or"),
     (f"{TRAIN['imitate']} --encoder ear", "error: --encoder: unknown encoder 'ear'"),
     (f"{TRAIN['imitate']} --encoder iap:patch=4,patch=8", "option 'patch' is given twice"),

@@ -26,6 +26,7 @@ from pixelgait.policies.high_level import Architecture, make_high_level
 from pixelgait.policies.training.fitting import has_gradient
 from pixelgait.robot.bundle import HIGH_LEVEL, LOW_LEVEL, SHIPPED, load_bundle
 from pixelgait.robot.cli.commands import COMMANDS
+from pixelgait.robot.control.policy_map import MAP_CONTRACT
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.interface import Image, Reading
 from pixelgait.robot.runtime import control_loop
@@ -186,6 +187,7 @@ SECTIONS = (
     "legs",
     "low_level",
     "high_level",
+    "map",
     "motors",
     "start",
     "provenance",
@@ -196,6 +198,7 @@ OPTIONAL = {  # keys of newer contracts
     "camera.sampling",
     "camera.trained_eye_height_m",
     "camera.trained_eye_pitch_rad",
+    *(f"map.{key}" for key in MAP_CONTRACT),
 }
 
 

@@ -65,19 +65,19 @@ def make_baseline(baseline: Baseline | None, policy: HighLevel, body: SimulatedB
         case "random":
             return _Random(body)
         case "blind":
-            return lambda image, goal, state: policy(np.full_like(image, 128), goal, state)
+            return lambda image, goal, state, *_: policy(np.full_like(image, 128), goal, state)
         case "freeze-image":
             return _Frozen(policy, body)
         case "no-goal":
-            return lambda image, goal, state: policy(image, NO_GOAL, state)
+            return lambda image, goal, state, *around: policy(image, NO_GOAL, state, *around)
         case "forgetful":
-            return lambda image, goal, state: policy(image, goal, None)
+            return lambda image, goal, state, *around: policy(image, goal, None, *around)
         case None:
             return policy
     raise UserError(f"unknown baseline {baseline!r}, choose from {', '.join(get_args(Baseline))}")
 
 
-def _straight(image: NDArray[np.uint8], goal: Array, state: MemoryState) -> Decision:
+def _straight(image: NDArray[np.uint8], goal: Array, state: MemoryState, *_: object) -> Decision:
     """Turn to the goal and walk, through whatever is in between."""
     return steer(float(goal[1]))
 
@@ -90,7 +90,9 @@ class _Random:
         self._layout: Layout | None = None  # of this episode
         self.rng: np.random.Generator
 
-    def __call__(self, image: NDArray[np.uint8], goal: Array, state: MemoryState) -> Decision:
+    def __call__(
+        self, image: NDArray[np.uint8], goal: Array, state: MemoryState, *_: object
+    ) -> Decision:
         if self._layout is not self.body.layout:  # a new episode
             self._layout, self.rng = self.body.layout, Stream.COMMANDS.rng(self.body.seed)
         return Decision(self.rng.uniform(-1.0, 1.0, 2), 100)
@@ -104,7 +106,9 @@ class _Frozen:
         self._layout: Layout | None = None  # of this episode
         self.image: NDArray[np.uint8]
 
-    def __call__(self, image: NDArray[np.uint8], goal: Array, state: MemoryState) -> Decision:
+    def __call__(
+        self, image: NDArray[np.uint8], goal: Array, state: MemoryState, *_: object
+    ) -> Decision:
         if self._layout is not self.body.layout:
             self._layout, self.image = self.body.layout, image
         return self.policy(self.image, goal, state)

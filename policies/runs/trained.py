@@ -25,6 +25,7 @@ from pixelgait.sim.scenes.registry import moved_scene
 
 USUAL_SCENE = ObstacleCourse.name  # default of pixelgait-train and pixelgait-eval
 FOLLOW = "--task follow --scene flat"
+SWITCHES = ("goal", "ahead", "approach", "map")  # options of a network that are on or off
 # Evaluation options of a low level alone, by the task that trained it.
 TRIALS = {"walk": "--scene flat", "follow": FOLLOW, "joint": FOLLOW}
 

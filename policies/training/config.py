@@ -217,6 +217,10 @@ class CameraConfig(MountOptions, SceneOptions, TrainConfig):
     approach: bool = False
     """Input of the high level: how much nearer the goal came since the last decision, so that a
     robot notices what stops it (with --goal and --memory)."""
+    map: bool = False
+    """Input of the high level: obstacles that its depth has shown, and the cost to the goal from
+    every place around the robot, as a second image. It is the lower 32 rows of the encoder's
+    image."""
     sampling: Sampling = "near"
     """Depth of a pixel: near, of 3 x 3 rays what a robot takes of a larger image's pixels, so that
     thin things show; centre, that of its middle."""
@@ -272,7 +276,13 @@ class CameraConfig(MountOptions, SceneOptions, TrainConfig):
         from pixelgait.policies.high_level import Architecture
 
         return Architecture(
-            self.encoder, self.mirror, self.goal, self.memory, self.ahead, self.approach
+            self.encoder,
+            self.mirror,
+            self.goal,
+            self.memory,
+            self.ahead,
+            self.approach,
+            self.map,
         )
 
 

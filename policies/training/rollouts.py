@@ -26,6 +26,7 @@ from pixelgait.robot.bundle import shipped_low_level
 from pixelgait.robot.control.controller import Controller, Decision
 from pixelgait.robot.control.controller import HighLevel as HighLevelFunction
 from pixelgait.robot.control.low_level import LinearLowLevel
+from pixelgait.robot.control.policy_map import PolicyMap
 from pixelgait.robot.interface import CONTROL_DT_S
 from pixelgait.robot.safety.supervisor import Supervisor
 from pixelgait.robot.spec import Array
@@ -42,6 +43,7 @@ from pixelgait.sim.tasks.gliding import Glide, HighLevels, Look, glide_episodes
 from pixelgait.sim.tasks.navigate import AHEAD, navigation_task
 from pixelgait.sim.tasks.task import Task
 from pixelgait.sim.workers.process_pool import Pool
+from pixelgait.sim.world.map_kernels import spread
 from pixelgait.sim.world.scene import Mesh, Scene
 from pixelgait.sim.world.seeds import FIRST_EVALUATION_SEED, VALIDATION
 
@@ -85,7 +87,7 @@ class RolloutWorker:
         high = self.high_level
         self.camera = None
         if high:
-            self.camera = camera_for(self.spec.camera, high.image_shape, plan.sampling)
+            self.camera = camera_for(self.spec.camera, high.camera_shape, plan.sampling)
         self._bodies: dict[tuple[str, float], SimulatedBody] = {}
         self._gliders: dict[float, list[KinematicBody]] = {}
         self._batches: dict[tuple[int, float], MuJoCoBatch] = {}  # robots, height of the kerb
@@ -190,7 +192,8 @@ class RolloutWorker:
 
     def controller(self, weights: Array, normaliser: Normaliser) -> Controller:
         """The controller of a robot with legs: both levels and the supervisor."""
-        return Controller(*self._policy(weights, normaliser), Supervisor(self.spec))
+        levels = self._policy(weights, normaliser)
+        return Controller(*levels, Supervisor(self.spec), around=self._map())
 
     def close(self) -> None:
         for body in self._bodies.values():
@@ -233,8 +236,15 @@ class RolloutWorker:
         for body, seed in zip(self.gliders(difficulty, len(seeds)), seeds, strict=True):
             task = navigation_task(body.scene, steps, self.plan.contact_cost)
             task.stall_steps = task.stall_steps if stall_steps is None else stall_steps
-            glides.append(Glide(len(glides), body, task, seed))
+            glides.append(Glide(len(glides), body, task, seed, self._map()))
         return glide_episodes(high_levels, glides)
+
+    def _map(self) -> PolicyMap | None:
+        """A map of a robot whose high level sees one."""
+        if self.high_level is None or not self.high_level.sees_map:
+            return None
+        height, width, _ = self.high_level.camera_shape
+        return PolicyMap(self.spec, height, width, spread)
 
     def _policy(
         self, weights: Array, normaliser: Normaliser

@@ -30,6 +30,8 @@ from pixelgait.robot.control.controller import (
 from pixelgait.robot.control.gait import standing_targets
 from pixelgait.robot.control.low_level import CONTRACTS, LATENT_SIZE
 from pixelgait.robot.control.observation import IMU, NO_GOAL, camera_contract
+from pixelgait.robot.control.policy_map import HERE, MAP_CONTRACT, PolicyMap
+from pixelgait.robot.control.policy_map import ROWS as MAP_ROWS
 from pixelgait.robot.control.velocity import Response, VelocityController
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.estimation.kinematics import posed
@@ -167,9 +169,14 @@ class Bundle:
         return {name: tensor["shape"] for name, tensor in inputs.items()}
 
     def high_level(
-        self, image: NDArray[np.uint8], goal: Array = NO_GOAL, state: MemoryState = None
+        self,
+        image: NDArray[np.uint8],
+        goal: Array = NO_GOAL,
+        state: MemoryState = None,
+        around: NDArray[np.uint8] | None = None,
     ) -> Decision:
-        """The high level: from image (H, W, C) uint8, goal (2,) and state (n,) to a decision.
+        """The high level: from image (H, W, C) uint8, goal (2,), state (n,) and map (32, W) uint8
+        to a decision; without a map one that has seen nothing.
 
         Raises:
             UserError: if the image has another type or shape (floats 0 to 1 would look black).
@@ -180,6 +187,8 @@ class Bundle:
             raise UserError(f"an image is {kind}, expected uint8 of {shape}")
         goals = {"goal": goal if np.isfinite(goal[0]) else NO_GOAL, "ahead": goal[1:]}
         inputs: dict[str, NDArray[Any]] = {"image": image, **goals}
+        if cells := self.takes.get("map"):
+            inputs["map"] = np.full(cells, HERE, np.uint8) if around is None else around
         latent, duration, attention, *memory = self._run(HIGH_LEVEL, DECISION, inputs, state)
         after = memory[0].astype(np.float64) if memory else None
         steps = int(min(max(SHORTEST_STEPS, duration[0]), LONGEST_STEPS))
@@ -235,7 +244,13 @@ class Bundle:
         timeouts = sensor_timeouts or sensor_timeouts_of(self.contract)
         guard = Supervisor(self.spec, timeouts, self.legs)
         decides = self.high_level if high_level is None else high_level
-        return Controller(decides, self.low_level, guard, stopwatch, self.odometry())
+        senses = self.odometry(), self.map()
+        return Controller(decides, self.low_level, guard, stopwatch, *senses)
+
+    def map(self) -> PolicyMap | None:
+        """A fresh map for a high level that takes one."""
+        height, width, _ = self.image_shape
+        return PolicyMap(self.spec, height, width) if "map" in self.takes else None
 
     def observes(self, name: str) -> bool:
         """Whether the low level takes this of `FEEDS`."""
@@ -253,7 +268,7 @@ class Bundle:
     ) -> VelocityController:
         """A controller of the high level alone, for a robot with its own gait and this response."""
         guard = VelocitySupervisor(self.spec, sensor_timeouts or sensor_timeouts_of(self.contract))
-        return VelocityController(self.high_level, guard, response, stopwatch)
+        return VelocityController(self.high_level, guard, response, stopwatch, self.map())
 
 
 def controller_of(
@@ -358,6 +373,8 @@ def _tensors_used(
     high = contract_graphs[HIGH_LEVEL]
     attention = high["outputs"].get("attention", {}).get("shape", ("H'", "W'"))
     image = {"image": _tensor(image_shape, "uint8")}
+    if "map" in high["inputs"]:
+        image["map"] = _tensor((MAP_ROWS, image_shape[1]), "uint8")
     decision = dict(zip(DECISION, map(_tensor, ((LATENT_SIZE,), (1,), attention)), strict=True))
     image |= {n: _tensor(shape) for n, shape in GOAL_INPUTS.items() if n in high["inputs"]}
     low = contract_graphs[LOW_LEVEL]["inputs"]
@@ -567,6 +584,8 @@ def check_agreement(
     _check_values(contract["spec"], spec_contract(spec), "spec.")
     _check_pace(contract)
     _check_values(contract["camera"], camera_contract(image_shape), "camera.")
+    if "map" in contract["graphs"][HIGH_LEVEL]["inputs"]:
+        _check_values(contract["map"], MAP_CONTRACT, "map.")
     trained_mounts(contract["camera"], spec.camera, spec.stand_height_m)
     _check_values(contract["motors"], DRIVER, "motors.")
     _check_values(contract["start"], START, "start.")

@@ -20,6 +20,7 @@ from pixelgait.robot.control.low_level import (
     PLANAR,
 )
 from pixelgait.robot.control.observation import NO_GOAL, base_velocity, goal_vector, policy_image
+from pixelgait.robot.control.policy_map import PolicyMap
 from pixelgait.robot.estimation.leg_odometry import LegOdometry, Motion
 from pixelgait.robot.interface import CONTROL_DT_S, Image, JointCommand, Reading
 from pixelgait.robot.rotation import heading, is_unit, wrap_angle
@@ -194,8 +195,9 @@ class Decision:
     state: MemoryState = None  # recurrent state for the next decision
 
 
-# From image (H, W, C), goal (2,) and the last decision's recurrent state.
-HighLevel = Callable[[NDArray[np.uint8], Array, MemoryState], Decision]
+# From image (H, W, C), goal (2,), the last decision's recurrent state and, if it takes one, the map
+# (32, W).
+HighLevel = Callable[..., Decision]
 # From a latent command, a reading and the carried state to joint targets (12,) [rad] and the next
 # carried state. In the first step that is (1,), 0: a gait's phase [rad]; the rest is absent.
 LowLevel = Callable[[Array, Reading, Array], tuple[Array, Array]]
@@ -232,7 +234,7 @@ NO_STOPWATCH = Stopwatch()
 
 
 class DecisionScheduler:
-    """Asks the high level whenever its last decision has run out.
+    """Asks the high level whenever its last decision has run out, with the map if it takes one.
 
     Robots without legs, which follow latent commands by themselves, need no more than this.
 
@@ -240,8 +242,13 @@ class DecisionScheduler:
     unknown. Without one, "ahead" is the heading at the first step after `go_to` or `reset`.
     """
 
-    def __init__(self, high_level: HighLevel, stopwatch: Stopwatch = NO_STOPWATCH) -> None:
-        self.high_level = high_level
+    def __init__(
+        self,
+        high_level: HighLevel,
+        stopwatch: Stopwatch = NO_STOPWATCH,
+        around: PolicyMap | None = None,
+    ) -> None:
+        self.high_level, self.around = high_level, around
         self.stopwatch = stopwatch
         self.decision: Decision | None = None  # the newest
         self.goal_position: Array | None = None  # (2,) x, y [m] in the odometry's frame
@@ -254,6 +261,8 @@ class DecisionScheduler:
     def reset(self) -> None:
         """Start an episode: a decision is due at the next step, straight ahead without a goal."""
         self._image = None
+        if self.around is not None:
+            self.around.forget()
         self.go_to(None)
 
     def look_again(self) -> None:
@@ -291,6 +300,8 @@ class DecisionScheduler:
 
         With `hold`, or while "ahead" is unknown, the last decision goes on instead.
         """
+        if self.around is not None:
+            self.around.step(reading)
         goal = self.goal(reading)
         self.arrived = self.arrived or (goal is not None and goal[0] < ARRIVAL_M)
         if goal is None or self.arrived:
@@ -316,7 +327,11 @@ class DecisionScheduler:
             return self._prolonged(self.decision, reading.time_s - self._image_since_s), None
         self._image, self._image_since_s = image, reading.time_s
         state = self.decision.state if self.decision else None
-        decision = self.high_level(image.pixels, goal, state)
+        if self.around is not None:
+            image = replace(image, around=self.around.seen(image, goal))
+            self.stopwatch.lap("policy_map")
+        around = () if image.around is None else (image.around,)
+        decision = self.high_level(image.pixels, goal, state, *around)
         self.stopwatch.lap("high_level")
         return decision, image
 
@@ -340,9 +355,10 @@ class Controller(DecisionScheduler):
         supervisor: Supervisor,
         stopwatch: Stopwatch = NO_STOPWATCH,
         odometry: LegOdometry | None = None,
+        around: PolicyMap | None = None,
     ) -> None:
         """With `odometry` readings of the low level have the base's velocity."""
-        super().__init__(high_level, stopwatch)
+        super().__init__(high_level, stopwatch, around)
         self.low_level = low_level
         self.supervisor = supervisor
         self._odometry = odometry

@@ -18,6 +18,7 @@ from pixelgait.robot.control.controller import (
     Stopwatch,
     velocity,
 )
+from pixelgait.robot.control.policy_map import PolicyMap
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import json_bytes, read_json
 from pixelgait.robot.interface import Reading, VelocityCommand
@@ -124,8 +125,9 @@ class VelocityController(Controller):
         supervisor: VelocitySupervisor,
         response: Response,
         stopwatch: Stopwatch = NO_STOPWATCH,
+        around: PolicyMap | None = None,
     ) -> None:
-        super().__init__(high_level, _no_low_level, supervisor, stopwatch)
+        super().__init__(high_level, _no_low_level, supervisor, stopwatch, around=around)
         self.response = response
         self.heading_hold = OdometryHeadingHold(response.yaw_rate.delay_s)
 

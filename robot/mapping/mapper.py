@@ -12,13 +12,11 @@ from pixelgait.robot.mapping.depth_view import DepthView, Floats, Lens, depth_vi
 from pixelgait.robot.mapping.guard import CollisionGuard
 from pixelgait.robot.mapping.height_scan import POINTS
 from pixelgait.robot.mapping.local_map import LocalMap, Surroundings
-from pixelgait.robot.mapping.poses import FootHeights, Poses
+from pixelgait.robot.mapping.poses import FootHeights, Poses, jumped
 from pixelgait.robot.rotation import Vector, is_unit, rotation_at
 from pixelgait.robot.spec import Array, RobotSpec
 
 STALE_S = 0.5  # as of a camera; without a newer image the guard stops the robot
-# Between two readings: more is a jump of the odometry, not of the robot. Assumption: 20 m/s.
-JUMP_M, JUMP_RAD = 0.2, 0.3
 BACK_S = 0.1  # between two readings: more is a clock that was set; assumption
 UNKNOWN_POSE = (math.nan, math.nan, math.nan), (0.0, 0.0, 1.0)
 
@@ -62,7 +60,7 @@ class Mapper:
         if reading.time_s < self._now_s - BACK_S:
             self.forget()
             self.blind = "the clock was set back"
-        if self._jumped(x, y, heading_rad):
+        if self._place is not None and jumped(self._place, pose):
             self.forget()
             self.blind = "the odometry has jumped"
         self._place, self._now_s = (x, y, heading_rad), reading.time_s
@@ -71,13 +69,6 @@ class Mapper:
         position = self._position = x, y, self._heights.height_m
         self._poses.add(reading.time_s, position, rotation)
         self.map.step(reading.time_s, position, soles)
-
-    def _jumped(self, x: float, y: float, heading_rad: float) -> bool:
-        if self._place is None:
-            return False
-        was_x, was_y, was_rad = self._place
-        turned = math.remainder(heading_rad - was_rad, 2.0 * math.pi)
-        return abs(x - was_x) + abs(y - was_y) > JUMP_M or abs(turned) > JUMP_RAD
 
     def view(self, height: int, width: int, lens: Lens | None = None) -> DepthView:
         """The used pixels of depth images (height, width); without a lens that of the mount."""

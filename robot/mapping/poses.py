@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_right
 from collections.abc import Sequence
 
@@ -9,6 +10,8 @@ from pixelgait.robot.estimation.kinematics import LegKinematics
 from pixelgait.robot.rotation import Vector
 from pixelgait.robot.spec import Array, RobotSpec
 
+# Between two readings: more is a jump of the odometry, not of the robot. Assumption: 20 m/s.
+JUMP_M, JUMP_RAD = 0.2, 0.3
 KEPT_S = 0.5  # an image that is older when it arrives is not used; assumption
 
 
@@ -76,6 +79,13 @@ class FootHeights:
             fell = heights[first] - before[first] + heights[second] - before[second]
             self.height_m -= fell / 2.0
         return [soles[first], soles[second]]
+
+
+def jumped(before: Vector, now: Vector) -> bool:
+    """Whether odometry, x, y [m] and heading [rad], has jumped between two readings."""
+    (was_x, was_y, was_rad), (x, y, heading_rad) = before, now
+    turned = math.remainder(heading_rad - was_rad, 2.0 * math.pi)
+    return abs(x - was_x) + abs(y - was_y) > JUMP_M or abs(turned) > JUMP_RAD
 
 
 def _turned(rows: list[list[float]], at: Vector, radius_m: float) -> Vector:

@@ -153,6 +153,7 @@ def run_loop(
             np.array((0.0, 0.0, 0.0, 1.0)),
             0.05 * rng.standard_normal(3),
             partial(Image, images[tick % len(images)], now),
+            np.zeros(3),
         )
         profiler.start_lap()
         latent = controller.step(reading).latent

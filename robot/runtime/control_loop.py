@@ -82,7 +82,7 @@ class Decisions:
 
 def _size_bytes(image: Image, decision: Decision) -> int:
     attention = decision.attention
-    return image.pixels.nbytes + (0 if attention is None else attention.nbytes)
+    return image.whole.nbytes + (0 if attention is None else attention.nbytes)
 
 
 class LookAhead(Protocol):

@@ -30,6 +30,7 @@ STAGES = {
     "read": "received messages become a reading",
     "observe": "the reading becomes an observation",
     "image_prepare": "the camera image becomes the policy's input",
+    "policy_map": "the policy's map takes the image and becomes its second one",
     "high_level": "decision by the policy network",
     "low_level": "joint targets by network and gait generator",
     "safety": "safety checks of the command",

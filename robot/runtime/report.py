@@ -102,7 +102,7 @@ def _decisions(loop: ControlLoop) -> bytes:
     decisions = list(loop.decisions)
     arrays: dict[str, Any] = {
         "time_s": [image.time_s for image, _ in decisions],
-        "images": [image.pixels for image, _ in decisions],
+        "images": [image.whole for image, _ in decisions],
         "latent": [decision.latent for _, decision in decisions],
         "duration_steps": [decision.duration_steps for _, decision in decisions],
     }

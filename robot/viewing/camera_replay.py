@@ -71,7 +71,7 @@ class CameraReplay:
         self._camera = CameraImages(self.bundle.image_shape)
         self._topic_of = dict(zip(NEEDED[self.bundle.image_shape[2]], self._camera.topics,
                                   strict=True))  # fmt: skip
-        self._scheduler = DecisionScheduler(self.bundle.high_level)
+        self._scheduler = DecisionScheduler(self.bundle.high_level, around=self.bundle.map())
         if "goal" in self.bundle.takes:
             self._scheduler.go_to(np.array(self.goal or GOAL_M))
         self._frames = FrameTree(BASE_FRAME)
@@ -182,7 +182,7 @@ class CameraReplay:
         self.steps += 1
         self.standing_steps += commanded(scheduled.latent)[0] < STANDS_M_PER_S
         if scheduled.image is not None and scheduled.decision is not None:
-            self._image = scheduled.image.pixels
+            self._image = scheduled.image.whole
             self._note(time_s, scheduled, reading)
         assert self._picture is not None
         image = np.zeros(self.bundle.image_shape, np.uint8) if self._image is None else self._image

@@ -155,7 +155,7 @@ def _decision(step: Replayed, bundle: Bundle) -> Iterator[Entry]:
         ahead = step.operation.controller.goal(step.recorded.inputs.reading)
         if ahead is not None:
             yield goal_entry(time_s, math.nan, ahead[1])
-    yield Picture(time_s, draw_attention(result.image.pixels, decision.attention))
+    yield Picture(time_s, draw_attention(result.image.whole, decision.attention))
 
 
 def _numbers(step: RecordedStep, spec: RobotSpec) -> Iterator[Entry]:

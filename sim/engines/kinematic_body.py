@@ -7,6 +7,7 @@ images. Lower fidelity need not hurt the navigation of legged robots (Truong et 
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -14,9 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pixelgait.robot.control.controller import commanded
+from pixelgait.robot.estimation.leg_odometry import up_in_base
 from pixelgait.robot.interface import Image, Reading
-from pixelgait.robot.rotation import upright
-from pixelgait.robot.spec import Array, RobotSpec
+from pixelgait.robot.rotation import heading, rotation_at, upright
+from pixelgait.robot.spec import Array, CameraMount, RobotSpec
 from pixelgait.sim.body.camera import Camera
 from pixelgait.sim.body.interface import BasePose, JointLoads
 from pixelgait.sim.body.randomisation import Randomisation
@@ -83,6 +85,7 @@ class KinematicBody:
     seed: int  # of this episode
     height_m: float  # that it needs above the ground in this episode, with its camera
     around: Surroundings  # of this episode
+    mount: CameraMount  # of this episode's camera, as the robot knows it
     middle_m: tuple[float, float]  # x, y about which what is known point by point is sampled
 
     def __init__(
@@ -124,6 +127,7 @@ class KinematicBody:
         if self.randomisation is not None:
             sample = self.randomisation.sample(Stream.GLIDER_CAMERA.rng(seed))
             camera = with_drawn_eye(camera, sample, self.spec.stand_height_m)
+        self.mount = camera.mount
         self.height_m = needed_height_m(self.spec, camera.mount)
         obstacles = self.scene, self.layout, self.height_m
         self.middle_m = start.x, start.y
@@ -168,6 +172,20 @@ class KinematicBody:
     def time_s(self) -> float:
         """Since the reset [s]."""
         return float(self.robot.time_s[0])
+
+    def odometry_at(self, time_s: float) -> tuple[float, float, Array]:
+        """x, y [m] and rotation (3, 3) of the trunk at a time, by odometry of now."""
+        x, y, _, *orientation = self._poses.at(time_s).tolist()
+        robot = self.robot[0]
+        turn = float(robot.odometry_yaw - robot.yaw)
+        cos, sin = math.cos(turn), math.sin(turn)
+        dx, dy = x - float(robot.x), y - float(robot.y)
+        up = up_in_base(orientation)
+        return (
+            float(robot.odometry_x) + cos * dx - sin * dy,
+            float(robot.odometry_y) + sin * dx + cos * dy,
+            rotation_at(up, heading(orientation) + turn),
+        )
 
     def read(self) -> Reading:
         """A reading with zeros for joints and angular velocity."""

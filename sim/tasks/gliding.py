@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,8 @@ from pixelgait.robot.control.controller import (
 )
 from pixelgait.robot.control.low_level import INPUT_SIZE, LATENT_SIZE
 from pixelgait.robot.control.observation import goal_vector, policy_image
+from pixelgait.robot.control.policy_map import PolicyMap
+from pixelgait.robot.interface import Image
 from pixelgait.robot.rotation import wrap_angle
 from pixelgait.robot.spec import Array
 from pixelgait.sim.engines.kinematic_body import SAMPLED_REACH_M, KinematicBody
@@ -41,7 +43,7 @@ class Look:
     """A robot that has to decide: the inputs of its high level."""
 
     robot: int  # its number among those that glide together
-    image: NDArray[np.uint8]  # (H, W, C)
+    image: NDArray[np.uint8]  # (H, W, C), with the map below if there is one
     goal: Array  # (2,) distance [m] and bearing [rad]
     state: MemoryState
 
@@ -53,9 +55,20 @@ HighLevels = Callable[[Sequence[Look]], Sequence[Decision]]
 class Glide:
     """One robot's episode."""
 
-    def __init__(self, number: int, body: KinematicBody, task: Forward, seed: int) -> None:
+    def __init__(
+        self,
+        number: int,
+        body: KinematicBody,
+        task: Forward,
+        seed: int,
+        around: PolicyMap | None = None,
+    ) -> None:
+        """`around` is the map of a high level that sees one."""
         self.number, self.body, self.task, self.seed = number, body, task, seed
         body.reset(seed)
+        self._around = around
+        if around is not None:
+            around.mount(body.mount)
         task.reset(body, seed)
         self._start_m = progress_m(body)
         self._tally = np.zeros(1, TALLY).view(np.recarray)
@@ -80,7 +93,16 @@ class Glide:
             return None
         self._exposed_s = frame.time_s
         state = self._decision.state if self._decision else None
-        return Look(self.number, policy_image(frame.pixels), self._goal(), state)
+        image = Image(policy_image(frame.pixels), frame.time_s)
+        if self._around is not None:
+            image = replace(image, around=self._map_with(self._around, image))
+        return Look(self.number, image.whole, self._goal(), state)
+
+    def _map_with(self, around: PolicyMap, image: Image) -> NDArray[np.uint8]:
+        robot = self.body.robot[0]
+        x, y = float(robot.odometry_x), float(robot.odometry_y)
+        around.add(image.pixels[..., -1], *self.body.odometry_at(image.time_s))
+        return around.image(x, y, float(robot.odometry_yaw), self._goal())
 
     def decided(self, decision: Decision) -> None:
         """Walk on by a new decision until the next one is due."""

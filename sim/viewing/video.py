@@ -221,7 +221,7 @@ def film_episode(
         nonlocal inset
         progress()
         if result.image and result.decision:
-            inset = draw_inset(result.image.pixels, result.decision.attention)
+            inset = draw_inset(result.image.whole, result.decision.attention)
         if step % every == 1:
             now = step * CONTROL_DT_S
             rows.append(np.array((now, *np.concatenate(body.pose()), *body.joint_angles())))

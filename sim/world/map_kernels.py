@@ -17,6 +17,7 @@ from pixelgait.sim.world.ground import Ground
 from pixelgait.sim.world.ground_kernels import ground_m
 
 Bools = NDArray[np.bool_]
+Floats = NDArray[np.float32]
 Ints = NDArray[np.int64]
 
 # Chamfer distances of 3 x 3 pixels (Borgefors 1986), as in OpenCV's `distanceTransform`.
@@ -164,6 +165,27 @@ def waves(free: Bools, goals: Ints, costs: Ints, straight: int, diagonal: int, u
                         waiting += 1
         now += 1
     return steps
+
+
+@compiled
+def spread(cost: Floats, straight: Floats, diagonal: Floats) -> None:
+    """Lower costs (n, m) in place, as `policy_map.spread_cost` does, until none falls any more."""
+    rows, columns = cost.shape
+    falls, forth = True, True
+    while falls:
+        falls = False
+        for k in range(rows * columns):
+            at = k if forth else rows * columns - 1 - k
+            i, j = at // columns, at % columns
+            least = cost[i, j]
+            for row in range(max(i - 1, 0), min(i + 2, rows)):
+                for column in range(max(j - 1, 0), min(j + 2, columns)):
+                    step = straight[i, j] if row == i or column == j else diagonal[i, j]
+                    least = min(least, cost[row, column] + step)
+            if least < cost[i, j]:
+                cost[i, j] = least
+                falls = True
+        forth = not forth
 
 
 @compiled

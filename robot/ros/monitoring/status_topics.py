@@ -143,5 +143,5 @@ class AttentionTopic:
             return
         self._drawn = image
         scale = max(1, OVERLAY_PIXELS // max(image.pixels.shape[:2]))
-        pixels = draw_attention(image.pixels, decision.attention, scale)
+        pixels = draw_attention(image.whole, decision.attention, scale)
         self._publisher.publish(ros2.image_message(round(image.time_s * 1e9), "camera", pixels))
