@@ -35,7 +35,7 @@ OTHER = (
     "SI, radians",
     "xyzw, base in world",
     *("feed next_state back; anew when the goal changes", "feed next_phase back"),
-    *("straight ahead", "in the order of joint_names"),
+    *("straight ahead", "in the order of joint_names", "pixels from the left"),
     *(
         "(REP 103)",
         "yaw, pitch, roll",

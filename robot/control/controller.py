@@ -329,7 +329,6 @@ class DecisionScheduler:
         state = self.decision.state if self.decision else None
         if self.around is not None:
             image = replace(image, around=self.around.seen(image, goal))
-            self.stopwatch.lap("policy_map")
         around = () if image.around is None else (image.around,)
         decision = self.high_level(image.pixels, goal, state, *around)
         self.stopwatch.lap("high_level")

@@ -61,7 +61,7 @@ HIT, PASSED, MOST = 2, -1, 4  # evidence for an obstacle: steps, and its limit
 
 # As it stands in the contract.
 MAP_CONTRACT = {
-    "frame": "heading: rows from ahead, pixels from the left, by odometry",
+    "frame": "heading, by odometry; rows from ahead, pixels from the left",
     "pixel_m": PIXEL_M,
     "rows_ahead": AHEAD_ROWS,
     "values": {"here": HERE, "per_m": PER_M, "most": MOST_VALUE, "obstacle": OBSTACLE},
