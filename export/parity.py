@@ -16,7 +16,6 @@ from pixelgait.policies.high_level import Decider
 from pixelgait.policies.low_level import LowLevelGraph
 from pixelgait.robot.bundle import HIGH_LEVEL, MEMORY, TOLERANCE, single_thread_session
 from pixelgait.robot.control.controller import Controller, Decision, MemoryState
-from pixelgait.robot.control.policy_map import PolicyMap
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.interface import Reading
 from pixelgait.robot.safety.supervisor import Supervisor
@@ -86,9 +85,8 @@ def record(
         course.goal_position = np.array((course.goal_m, 0.0))
     body = PyBulletBody(low_level.spec, course, camera=camera)
     try:
-        spec = low_level.spec
-        around = PolicyMap(spec, *high_level.camera_shape[:2]) if high_level.sees_map else None
-        controller = Controller(see, move, Supervisor(spec), around=around)
+        guard, around = Supervisor(low_level.spec), high_level.map(low_level.spec)
+        controller = Controller(see, move, guard, around=around)
         run_episode(controller, body, Forward(RECORDED_STEPS), seed)
     finally:
         body.close()

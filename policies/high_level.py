@@ -15,13 +15,13 @@ from pixelgait.policies.encoder_registry import ENCODERS, make_encoder
 from pixelgait.policies.memory import cells_of
 from pixelgait.robot.control.controller import LONGEST_STEPS, SHORTEST_STEPS, Decision, MemoryState
 from pixelgait.robot.control.low_level import LOW_LEVEL_WEIGHTS
-from pixelgait.robot.control.observation import NO_GOAL
+from pixelgait.robot.control.observation import COLOURS, NO_GOAL
 from pixelgait.robot.control.policy_map import MOST_COLUMNS as MAP_COLUMNS
 from pixelgait.robot.control.policy_map import ROWS as MAP_ROWS
+from pixelgait.robot.control.policy_map import PolicyMap, Spread
 from pixelgait.robot.interface import Image
-from pixelgait.robot.spec import Array
+from pixelgait.robot.spec import Array, RobotSpec
 
-DEPTH_CHANNELS = (1, 4)  # of images with depth
 HIDDEN = 10  # tanh units (IAP paper, section 5.3)
 MIRRORED = (1.0, 1.0, -1.0)  # duration, speed and yaw rate of a mirrored decision
 MIRRORED_GOAL = (1.0, -1.0, 1.0)  # distance, bearing, approach
@@ -50,6 +50,10 @@ class Decider(nn.Module):
         """Shape (H, W, C) of the camera's part of the image."""
         height, width, channels = self.image_shape
         return height - MAP_ROWS * self.sees_map, width, channels
+
+    def map(self, spec: RobotSpec, spread: Spread | None = None) -> PolicyMap | None:
+        """A fresh map of a robot, see `PolicyMap`; None: this high level sees none."""
+        return PolicyMap(spec, *self.camera_shape[:2], spread) if self.sees_map else None
 
     @torch.no_grad()
     def decide(
@@ -149,7 +153,7 @@ class HighLevelNetwork(Decider):
         self.image_shape = self.encoder.image_shape
         self.sees_map = map
         height, width, channels = self.image_shape
-        if map and channels not in DEPTH_CHANNELS:
+        if map and channels == COLOURS:
             raise ValueError("a map needs depth: channels of 1 or 4")
         if map and (height <= MAP_ROWS or width > MAP_COLUMNS):
             most = f"more than the map's {MAP_ROWS} rows, {MAP_COLUMNS} columns at most"

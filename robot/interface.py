@@ -30,7 +30,7 @@ class Image:
 
     @property
     def whole(self) -> NDArray[Any]:
-        """What a policy sees: the frame (H, W, C), with the map below it, alike in all channels."""
+        """Input image of a policy: the frame (H, W, C) and, below it, the map in every channel."""
         if self.around is None:
             return self.pixels
         below = np.broadcast_to(self.around[..., None], (*self.around.shape, self.pixels.shape[2]))

@@ -241,10 +241,7 @@ class RolloutWorker:
 
     def _map(self) -> PolicyMap | None:
         """A map of a robot whose high level sees one."""
-        if self.high_level is None or not self.high_level.sees_map:
-            return None
-        height, width, _ = self.high_level.camera_shape
-        return PolicyMap(self.spec, height, width, spread)
+        return None if self.high_level is None else self.high_level.map(self.spec, spread)
 
     def _policy(
         self, weights: Array, normaliser: Normaliser

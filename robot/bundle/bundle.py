@@ -249,8 +249,7 @@ class Bundle:
 
     def map(self) -> PolicyMap | None:
         """A fresh map for a high level that takes one."""
-        height, width, _ = self.image_shape
-        return PolicyMap(self.spec, height, width) if "map" in self.takes else None
+        return PolicyMap(self.spec, *self.image_shape[:2]) if "map" in self.takes else None
 
     def observes(self, name: str) -> bool:
         """Whether the low level takes this of `FEEDS`."""

@@ -6,10 +6,9 @@ cost to go is planned with the freespace assumption (Koenig and Likhachev 2002, 
 is unseen is free. Drawn around the robot it is the policy's second image, below the camera's:
 encoders see one image of both, whatever they are.
 
-Cells lie in a ring buffer along the axes of the odometry's frame, as in `local_map`. The image is
-in the heading frame: first row ahead, first column left. It is made of nothing but the policy's
-input image, odometry, IMU and goal, so that it is the same in training, on the robot and in a
-replay.
+The image is in the heading frame: first row ahead, first column left. It is made of nothing but the
+policy's input image, odometry, IMU and goal, so that it is the same in training, on the robot and
+in a replay.
 """
 
 from __future__ import annotations
@@ -26,16 +25,14 @@ from pixelgait.robot.estimation.leg_odometry import up_in_base
 from pixelgait.robot.interface import Image, Reading
 from pixelgait.robot.mapping.depth_view import DepthView, Floats, depth_view, lens_of
 from pixelgait.robot.mapping.poses import Poses, jumped
+from pixelgait.robot.mapping.ring import MASK, SIDE, Corner, around, cells_at, clear, corner_at
 from pixelgait.robot.rotation import Vector, is_unit, rotation_at
 from pixelgait.robot.spec import Array, CameraMount, RobotSpec
 
 Bools = NDArray[np.bool_]
 Spread = Callable[[Floats, Floats, Floats], None]  # see `spread_cost`
 
-CELL_M = 0.1
-BITS = 7
-SIDE = 1 << BITS  # cells: 12.8 m, so that the image fits at any heading
-MASK = SIDE - 1
+CELL_M = 0.1  # a ring of 12.8 m: the image fits at any heading
 PIXEL_CELLS = 2  # each way
 PIXEL_M = PIXEL_CELLS * CELL_M
 PLANNED = SIDE // PIXEL_CELLS  # pixels each way on which the cost is planned
@@ -104,7 +101,7 @@ class PolicyMap:
         self._place: Vector | None = None  # x, y [m], heading [rad]
         self._poses = Poses()
         self._evidence[:] = 0
-        self._corner: tuple[int, int] | None = None  # cell of the first row and column
+        self._corner: Corner | None = None
 
     def step(self, reading: Reading) -> None:
         """Note where the robot is."""
@@ -148,8 +145,8 @@ class PolicyMap:
         falls = height < np.float32(-PIT_M) - np.float32(PIT_PER_M) * away
         hit = (rises | falls) & (along < np.float32(FARTHEST_M))
         xs, ys = self._passed(rays, away, hit)
-        passed = _cells(xs + eye_x, ys + eye_y)
-        hits = _cells(to_x[hit] + eye_x, to_y[hit] + eye_y)
+        passed = cells_at(xs + eye_x, ys + eye_y, CELL_M)
+        hits = cells_at(to_x[hit] + eye_x, to_y[hit] + eye_y, CELL_M)
         evidence = self._evidence
         evidence[passed] = np.maximum(evidence[passed] + PASSED, -MOST)
         evidence[hits] = np.minimum(np.maximum(evidence[hits], 0) + HIT, MOST)
@@ -175,16 +172,13 @@ class PolicyMap:
         self._scroll(x, y)
         corner = [math.floor(at / PIXEL_M) - PLANNED // 2 for at in (x, y)]
         first, second = ((each * PIXEL_CELLS + np.arange(SIDE)) & MASK for each in corner)
-        solid = (self._evidence.reshape(SIDE, SIDE)[first[:, None], second] > 0).astype(np.uint8)
+        solid = (self._evidence.reshape(SIDE, SIDE)[np.ix_(first, second)] > 0).astype(np.uint8)
         away_m, bearing_rad = min(float(goal[0]), FAR_M), heading_rad + float(goal[1])
         to_x = (x + away_m * math.cos(bearing_rad)) / PIXEL_M - corner[0]
         to_y = (y + away_m * math.sin(bearing_rad)) / PIXEL_M - corner[1]
         cost, blocked = _cost_m(solid, to_x, to_y, self._spread)
-        cos, sin = np.float32(math.cos(heading_rad)), np.float32(math.sin(heading_rad))
-        ahead, left = self._places
-        i = np.floor((ahead * cos - left * sin + np.float32(x)) * np.float32(1.0 / PIXEL_M))
-        j = np.floor((ahead * sin + left * cos + np.float32(y)) * np.float32(1.0 / PIXEL_M))
-        rows, columns = i.astype(np.int32) - corner[0], j.astype(np.int32) - corner[1]
+        places = np.stack(around(self._places, x, y, heading_rad)) * np.float32(1.0 / PIXEL_M)
+        rows, columns = np.floor(places).astype(np.int32) - np.reshape(corner, (2, 1, 1))
         here = cost[math.floor(x / PIXEL_M) - corner[0], math.floor(y / PIXEL_M) - corner[1]]
         value = np.float32(HERE) + np.float32(PER_M) * (cost[rows, columns] - here)
         value = np.clip(np.rint(value), 0, MOST_VALUE).astype(np.uint8)
@@ -193,22 +187,10 @@ class PolicyMap:
 
     def _scroll(self, x: float, y: float) -> None:
         """Forget what is out of reach of a robot at x, y [m]."""
-        corner = math.floor(x / CELL_M) - SIDE // 2, math.floor(y / CELL_M) - SIDE // 2
-        if corner == self._corner:
-            return
-        grid = self._evidence.reshape(SIDE, SIDE)
-        for axis, (old, new) in enumerate(zip(self._corner or corner, corner, strict=True)):
-            first, count = (old, new - old) if new > old else (new, old - new)
-            gone = np.arange(first, first + min(count, SIDE)) & MASK
-            grid[gone if axis == 0 else (slice(None), gone)] = 0
-        self._corner = corner
-
-
-def _cells(x: Floats, y: Floats) -> NDArray[np.int32]:
-    """Numbers of the cells at places [m]."""
-    i = np.floor(x * np.float32(1.0 / CELL_M)).astype(np.int32)
-    j = np.floor(y * np.float32(1.0 / CELL_M)).astype(np.int32)
-    return np.asarray((i & MASK) << BITS | (j & MASK))
+        corner = corner_at(x, y, CELL_M)
+        if corner != self._corner:
+            clear(self._evidence.reshape(SIDE, SIDE), self._corner or corner, corner, 0)
+            self._corner = corner
 
 
 def _places(width: int) -> Floats:
@@ -262,17 +244,11 @@ def _pixels(cells: NDArray[np.uint8]) -> Bools:
     return np.asarray(parts.max((1, 3)) > 0)
 
 
-def _edge() -> NDArray[np.intp]:
-    """Rows and columns (2, n) of the pixels at the edge."""
-    inside = np.zeros((PLANNED, PLANNED), bool)
-    inside[1:-1, 1:-1] = True
-    return np.array(np.nonzero(~inside))
-
-
 UNREACHED_M = 1e6
-STEPS_M = np.arange(1, round(FARTHEST_M / CELL_M) + 1, dtype=np.float32)[:, None]
-STEPS_M = STEPS_M * np.float32(CELL_M)
+RAY_CELLS = np.arange(1, round(FARTHEST_M / CELL_M) + 1, dtype=np.float32)
+STEPS_M = np.float32(CELL_M) * RAY_CELLS[:, None]  # along a ray (n, 1)
 CROSS = cv2.getStructuringElement(cv2.MORPH_CROSS, (3, 3))
 SQUARE = cv2.getStructuringElement(cv2.MORPH_RECT, (3, 3))
 AROUND = cv2.getStructuringElement(cv2.MORPH_ELLIPSE, (2 * NEAR_CELLS + 1, 2 * NEAR_CELLS + 1))
-EDGE = _edge()
+# Rows and columns (2, n) of the pixels at the edge.
+EDGE = np.array(np.nonzero(np.pad(np.zeros((PLANNED - 2, PLANNED - 2)), 1, constant_values=1)))

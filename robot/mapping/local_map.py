@@ -1,7 +1,7 @@
 """Elevation map around the robot: what its depth camera has seen, kept by odometry.
 
-Cells lie in a ring buffer along the axes of the odometry's frame: walking clears the rows that come
-into reach, turning costs nothing. `Surroundings` are read in the heading frame.
+Cells lie in a ring buffer along the axes of the odometry's frame, see `ring`. `Surroundings` are
+read in the heading frame.
 
 A cell is 5 cm: a foot is 4 cm wide, and at 1.8 m the rows of a picture of 240 are 5 cm apart on the
 ground. Smaller cells would have gaps there, larger ones blur a kerb's edge.
@@ -26,14 +26,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pixelgait.robot.mapping.depth_view import DepthView, Floats
+from pixelgait.robot.mapping.ring import (
+    BITS,
+    MASK,
+    SIDE,
+    Corner,
+    around,
+    cells_at,
+    clear,
+    corner_at,
+)
 from pixelgait.robot.rotation import Vector
 from pixelgait.robot.spec import Array
 
 CELL_M = 0.05
-BITS = 7
-SIDE = 1 << BITS  # cells: 6.4 m, so that a turned `Surroundings` fits at any heading
-MASK = SIDE - 1
-AHEAD_M, BEHIND_M, ASIDE_M = 2.2, 1.0, 1.6  # of `Surroundings`
+# Extent of `Surroundings`: at any heading it fits into a ring of 6.4 m.
+AHEAD_M, BEHIND_M, ASIDE_M = 2.2, 1.0, 1.6
 ROWS, COLUMNS = round((AHEAD_M + BEHIND_M) / CELL_M), round(2.0 * ASIDE_M / CELL_M)
 # Assumptions, measured on simulated robots: docs/robot/map.md.
 NEAREST_M, FARTHEST_M = 0.12, 3.0  # of depth that is used
@@ -81,13 +89,13 @@ class LocalMap:
     def __init__(self) -> None:
         self._layers = np.empty((5, SIDE * SIDE), np.float32)
         self.ground, self.top, self.seen_s, self._nearest, self._candidate = self._layers
-        self._steps, self._axes = np.ones((3, 3), np.uint8), _heading_cells()
+        self._steps, self._middles = np.ones((3, 3), np.uint8), _heading_cells()
         self.forget()
 
     def forget(self) -> None:
         """Start anew: nothing is seen."""
         self._layers[:] = np.nan
-        self._corner: tuple[int, int] | None = None  # cell of the first row and column
+        self._corner: Corner | None = None
         self._shift_m = 0.0  # from the given heights to the map's, by the ground in frames
         self._sole_m = 0.0  # how much higher the soles are than the map's ground under them
         self._below_m = 0.0  # height of the base above its two lowest soles
@@ -124,15 +132,10 @@ class LocalMap:
 
     def _scroll(self, x: float, y: float) -> None:
         """Forget what is out of reach of a robot at (x, y) [m]."""
-        corner = math.floor(x / CELL_M) - SIDE // 2, math.floor(y / CELL_M) - SIDE // 2
+        corner = corner_at(x, y, CELL_M)
         if corner == self._corner:
             return
-        grid = self._layers.reshape(-1, SIDE, SIDE)
-        for axis, (old, new) in enumerate(zip(self._corner or corner, corner, strict=True)):
-            if old != new:
-                first, count = (old, new - old) if new > old else (new, old - new)
-                gone = np.arange(first, first + min(count, SIDE)) & MASK
-                grid[(slice(None), gone) if axis == 0 else (..., gone)] = np.nan
+        clear(self._layers.reshape(-1, SIDE, SIDE), self._corner or corner, corner, np.nan)
         self._corner, self._filled = corner, None
 
     def add(
@@ -306,11 +309,7 @@ class LocalMap:
     def surroundings(self, time_s: float, position: Vector, heading_rad: float) -> Surroundings:
         """The map around a base at this position [m] and heading."""
         x, y, z = position
-        cos, sin = np.float32(math.cos(heading_rad)), np.float32(math.sin(heading_rad))
-        ahead, left = self._axes
-        i = np.floor((ahead * cos - left * sin + np.float32(x)) * np.float32(1.0 / CELL_M))
-        j = np.floor((ahead * sin + left * cos + np.float32(y)) * np.float32(1.0 / CELL_M))
-        cell = (i.astype(np.int32) & MASK) << BITS | (j.astype(np.int32) & MASK)
+        cell = cells_at(*around(self._middles, x, y, heading_rad), CELL_M)
         age_s = np.float32(time_s - (self._began_s or 0.0)) - self.seen_s[cell]
         age_s[age_s > KEPT_S] = np.nan
         gone = np.isnan(age_s)
@@ -358,12 +357,11 @@ def _sigma_m(distance: Floats) -> Floats:
     return np.float32(SIGMA_M) + np.float32(SIGMA_PER_M) * distance * distance
 
 
-def _heading_cells() -> tuple[Floats, Floats]:
-    """Middles of the cells of `Surroundings` (ROWS, COLUMNS): ahead and left of the base [m]."""
+def _heading_cells() -> Floats:
+    """Middles of the cells of `Surroundings` (2, ROWS, COLUMNS): ahead and left of the base [m]."""
     ahead = AHEAD_M - (np.arange(ROWS, dtype=np.float32) + np.float32(0.5)) * np.float32(CELL_M)
     left = ASIDE_M - (np.arange(COLUMNS, dtype=np.float32) + np.float32(0.5)) * np.float32(CELL_M)
-    first, second = np.meshgrid(ahead, left, indexing="ij")
-    return first, second
+    return np.stack(np.meshgrid(ahead, left, indexing="ij"))
 
 
 def _unmixed(depth: Floats) -> Floats:

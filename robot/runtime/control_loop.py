@@ -81,8 +81,8 @@ class Decisions:
 
 
 def _size_bytes(image: Image, decision: Decision) -> int:
-    attention = decision.attention
-    return image.whole.nbytes + (0 if attention is None else attention.nbytes)
+    arrays = image.pixels, image.around, decision.attention
+    return sum(each.nbytes for each in arrays if each is not None)
 
 
 class LookAhead(Protocol):

@@ -93,16 +93,16 @@ class Glide:
             return None
         self._exposed_s = frame.time_s
         state = self._decision.state if self._decision else None
-        image = Image(policy_image(frame.pixels), frame.time_s)
+        image, goal = Image(policy_image(frame.pixels), frame.time_s), self._goal()
         if self._around is not None:
-            image = replace(image, around=self._map_with(self._around, image))
-        return Look(self.number, image.whole, self._goal(), state)
+            image = replace(image, around=self._map_with(self._around, image, goal))
+        return Look(self.number, image.whole, goal, state)
 
-    def _map_with(self, around: PolicyMap, image: Image) -> NDArray[np.uint8]:
+    def _map_with(self, around: PolicyMap, image: Image, goal: Array) -> NDArray[np.uint8]:
         robot = self.body.robot[0]
         x, y = float(robot.odometry_x), float(robot.odometry_y)
         around.add(image.pixels[..., -1], *self.body.odometry_at(image.time_s))
-        return around.image(x, y, float(robot.odometry_yaw), self._goal())
+        return around.image(x, y, float(robot.odometry_yaw), goal)
 
     def decided(self, decision: Decision) -> None:
         """Walk on by a new decision until the next one is due."""

@@ -131,9 +131,8 @@ def test_without_obstacles_the_cost_is_the_distance(
     ahead, left = middles()
     nearer = (math.hypot(*goal) - np.hypot(goal[0] - ahead, goal[1] - left))[5:-5, 12:-12]
     by_image = (HERE - image[5:-5, 12:-12]) / PER_M
-    assert (
-        np.abs(by_image - nearer).max() < 0.3 + 0.085 * np.abs(nearer).max()
-    )  # in eight directions
+    # Steps lead in eight directions.
+    assert np.abs(by_image - nearer).max() < 0.3 + 0.085 * np.abs(nearer).max()
 
 
 @pytest.mark.parametrize("bearing_rad", [0.0, 0.8, -2.0])
@@ -175,7 +174,7 @@ def test_training_plans_the_same_costs(pixels: PolicyMap) -> None:
 
 
 def test_out_of_a_dead_end_the_way_leads_back(pixels: PolicyMap) -> None:
-    """Of a room with a goal behind its far wall, all that the robot saw is walls."""
+    """The robot has seen three walls of a room; the goal is behind the far one."""
     for heading_rad in (-1.2, 0.0, 1.2):
         for _ in range(3):
             pixels.add(wall_at(1.2, 1.3, 0.8), 0.0, 0.0, rotation_at(LEVEL, heading_rad))
@@ -260,14 +259,12 @@ def test_a_controller_sees_the_map_that_training_shows() -> None:
     assert (np.array(seen) != np.array(shown)).mean() < 1e-3
 
 
-def test_a_map_needs_depth_and_rows_of_its_own() -> None:
-    for encoder in (
-        "strided:height=64,width=48",
-        "strided:channels=1",
-        f"{ENCODER[:-10]},width=64",
-    ):
-        with pytest.raises(ValueError, match="map"):
-            HighLevelNetwork(encoder.replace("width=48,width", "width"), map=True)
+@pytest.mark.parametrize(
+    "options", ["height=64,width=48", "channels=1", "channels=1,height=64,width=64,wide=0.25"]
+)
+def test_a_map_needs_depth_and_rows_of_its_own(options: str) -> None:
+    with pytest.raises(ValueError, match="map"):
+        HighLevelNetwork(f"strided:{options}", map=True)
 
 
 @pytest.mark.parametrize(

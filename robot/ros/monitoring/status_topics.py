@@ -142,6 +142,7 @@ class AttentionTopic:
         if image is self._drawn or decision.attention is None:
             return
         self._drawn = image
-        scale = max(1, OVERLAY_PIXELS // max(image.pixels.shape[:2]))
-        pixels = draw_attention(image.whole, decision.attention, scale)
+        seen = image.whole
+        scale = max(1, OVERLAY_PIXELS // max(seen.shape[:2]))
+        pixels = draw_attention(seen, decision.attention, scale)
         self._publisher.publish(ros2.image_message(round(image.time_s * 1e9), "camera", pixels))
