@@ -23,7 +23,8 @@ from numpy.typing import NDArray
 from pixelgait.robot.control.observation import DEPTH_RANGE_M
 from pixelgait.robot.estimation.leg_odometry import up_in_base
 from pixelgait.robot.interface import Image, Reading
-from pixelgait.robot.mapping.depth_view import DepthView, Floats, depth_view, lens_of
+from pixelgait.robot.mapping.depth_view import DepthView, Floats, depth_view, lens_of, unmixed
+from pixelgait.robot.mapping.floor_fit import FloorFit
 from pixelgait.robot.mapping.poses import Poses, jumped
 from pixelgait.robot.mapping.ring import MASK, SIDE, Corner, around, cells_at, clear, corner_at
 from pixelgait.robot.rotation import Vector, is_unit, rotation_at
@@ -41,20 +42,22 @@ MOST_COLUMNS = 48
 AHEAD_ROWS = 20  # of them in front of the robot's middle
 # Values of pixels: HERE and PER_M for each metre that the goal is further from there than from
 # here, up to MOST_VALUE; OBSTACLE.
-HERE, PER_M, MOST_VALUE, OBSTACLE = 110, 20.0, 220, 255
-# Cost of a metre, assumptions: at free places, within NEAR_CELLS of an obstacle, in one. It is
-# finite there, since a measurement may be wrong.
-NEAR_CELLS, NEAR_COST, OBSTACLE_COST = 2, 4.0, 40.0
+HERE, PER_M, MOST_VALUE, OBSTACLE = 110, 12.0, 220, 255
+# Cost of a metre in an obstacle, and within distances of one: the robot would touch it, has no room
+# to turn, is nearer than a teacher goes (`sim/world/traversability.py`). It is finite in an
+# obstacle, since a measurement may be wrong. Assumptions.
+OBSTACLE_COST = 1000.0
+WITHIN_M, WITHIN_COSTS = (0.27, 0.4, 0.5), (8.0, 3.0, 2.0)
 FAR_M = 100.0  # of a goal, at most
 SWEEPS, MOST_SWEEPS = 8, 96  # between two checks whether the cost still falls; limit, 65 are usual
 # Assumptions: beside ground an obstacle rises by LEAST_M, more at a distance by what the trunk's
 # pitch may be off; so does ground that lies deeper, such as a stair's head.
-LEAST_M, LEAST_PER_M = 0.06, 0.02
-PIT_M, PIT_PER_M = 0.12, 0.04
+LEAST_M, LEAST_PER_M = 0.025, 0.02
+PIT_M, PIT_PER_M = 0.2, 0.04
 CLEARANCE_M = 0.1  # above the camera and the trunk: what is higher is no obstacle
 WALKING_SHARE = 0.93  # of the standing height, while it walks
 FARTHEST_M = 2.9  # of the depth that is used, less than the range's end
-HIT, PASSED, MOST = 2, -1, 4  # evidence for an obstacle: steps, and its limit
+HIT, PASSED, MOST = 1, -1, 4  # evidence for an obstacle: steps, and its limit
 
 # As it stands in the contract.
 MAP_CONTRACT = {
@@ -62,7 +65,7 @@ MAP_CONTRACT = {
     "pixel_m": PIXEL_M,
     "rows_ahead": AHEAD_ROWS,
     "values": {"here": HERE, "per_m": PER_M, "most": MOST_VALUE, "obstacle": OBSTACLE},
-    "cost": {"near_m": NEAR_CELLS * CELL_M, "near": NEAR_COST, "obstacle": OBSTACLE_COST},
+    "cost": {"obstacle": OBSTACLE_COST, "within_m": list(WITHIN_M), "within": list(WITHIN_COSTS)},
     "obstacle_m": {"least": LEAST_M, "per_m": LEAST_PER_M, "pit": PIT_M, "pit_per_m": PIT_PER_M},
 }
 
@@ -84,6 +87,7 @@ class PolicyMap:
         self._stand_m, self._shape = spec.stand_height_m, (height, width)
         self._evidence = np.zeros(SIDE * SIDE, np.int8)  # for an obstacle
         self._places = _places(width)
+        self._floor = FloorFit()
         self.mount(spec.camera)
         self.forget()
 
@@ -101,6 +105,7 @@ class PolicyMap:
         self._place: Vector | None = None  # x, y [m], heading [rad]
         self._poses = Poses()
         self._evidence[:] = 0
+        self._floor.forget()
         self._corner: Corner | None = None
 
     def step(self, reading: Reading) -> None:
@@ -136,28 +141,36 @@ class PolicyMap:
         axes = rotation.astype(np.float32)
         rays, (ahead, left, up) = axes @ self._view.rays, (axes @ self._view.position).tolist()
         eye_x, eye_y = np.float32(x + ahead), np.float32(y + left)
-        along = depth.ravel() * np.float32(DEPTH_RANGE_M / 255.0)
+        along = unmixed(depth * np.float32(DEPTH_RANGE_M / 255.0)).ravel()
         to_x, to_y, height = rays * along
+        measured = along < np.float32(FARTHEST_M)
+        cos, sin = (rotation[:2, 0] / math.hypot(*rotation[:2, 0])).astype(np.float32)
+        by_x, by_y = to_x + np.float32(ahead), to_y + np.float32(left)  # from the base
         height += np.float32(up + self._base_m)
+        height = self._floor.heights(
+            by_x * cos + by_y * sin, by_y * cos - by_x * sin, height, measured
+        )
         away = np.sqrt(to_x * to_x + to_y * to_y)
         rises = height > np.float32(LEAST_M) + np.float32(LEAST_PER_M) * away
         rises &= height < np.float32(self._ceiling_m)
         falls = height < np.float32(-PIT_M) - np.float32(PIT_PER_M) * away
-        hit = (rises | falls) & (along < np.float32(FARTHEST_M))
-        xs, ys = self._passed(rays, away, hit)
+        hit = (rises | falls) & measured
+        xs, ys = self._passed(rays, away, hit, measured)
         passed = cells_at(xs + eye_x, ys + eye_y, CELL_M)
         hits = cells_at(to_x[hit] + eye_x, to_y[hit] + eye_y, CELL_M)
         evidence = self._evidence
         evidence[passed] = np.maximum(evidence[passed] + PASSED, -MOST)
         evidence[hits] = np.minimum(np.maximum(evidence[hits], 0) + HIT, MOST)
 
-    def _passed(self, rays: Floats, away: Floats, hit: Bools) -> tuple[Floats, Floats]:
+    def _passed(
+        self, rays: Floats, away: Floats, hit: Bools, measured: Bools
+    ) -> tuple[Floats, Floats]:
         """Places that the camera sees through, from its own [m]: in every column of its image up to
         the nearest obstacle, or else to the farthest thing.
         """
         shape = self._shape
         nearest = np.where(hit, away, np.float32(np.inf)).reshape(shape).min(0)
-        farthest = np.minimum(away.reshape(shape).max(0), np.float32(FARTHEST_M))
+        farthest = np.where(measured, away, np.float32(0.0)).reshape(shape).max(0)
         reach = np.minimum(nearest - np.float32(CELL_M), farthest)
         x, y = rays.reshape(3, *shape)[:2, shape[0] // 2]
         scale = 1.0 / np.sqrt(x * x + y * y)
@@ -177,13 +190,20 @@ class PolicyMap:
         to_x = (x + away_m * math.cos(bearing_rad)) / PIXEL_M - corner[0]
         to_y = (y + away_m * math.sin(bearing_rad)) / PIXEL_M - corner[1]
         cost, blocked = _cost_m(solid, to_x, to_y, self._spread)
-        places = np.stack(around(self._places, x, y, heading_rad)) * np.float32(1.0 / PIXEL_M)
-        rows, columns = np.floor(places).astype(np.int32) - np.reshape(corner, (2, 1, 1))
-        here = cost[math.floor(x / PIXEL_M) - corner[0], math.floor(y / PIXEL_M) - corner[1]]
-        value = np.float32(HERE) + np.float32(PER_M) * (cost[rows, columns] - here)
-        value = np.clip(np.rint(value), 0, MOST_VALUE).astype(np.uint8)
-        value[blocked[rows, columns]] = OBSTACLE
-        return np.asarray(value)
+        row, column = math.floor(x / PIXEL_M) - corner[0], math.floor(y / PIXEL_M) - corner[1]
+        here = cost[row, column]
+        if blocked[row, column]:  # by a false obstacle: the robot stands there
+            here = cost[row - 1 : row + 2, column - 1 : column + 2].min()
+        value = np.float32(HERE) + np.float32(PER_M) * (cost - here)
+        value = np.clip(value, 0.0, MOST_VALUE, dtype=np.float32)
+        rows, columns = (
+            at * np.float32(1.0 / PIXEL_M) - np.float32(at_0)
+            for at, at_0 in zip(around(self._places, x, y, heading_rad), corner, strict=True)
+        )
+        half = np.float32(0.5)  # from a pixel's corner to its middle
+        image = np.rint(cv2.remap(value, columns - half, rows - half, cv2.INTER_LINEAR))
+        image[blocked[rows.astype(int), columns.astype(int)]] = OBSTACLE
+        return np.asarray(image, np.uint8)
 
     def _scroll(self, x: float, y: float) -> None:
         """Forget what is out of reach of a robot at x, y [m]."""
@@ -210,8 +230,10 @@ def _cost_m(
     `solid` (SIDE, SIDE) are the cells of obstacles. The goal is at pixel (to_x, to_y), maybe
     outside: then it is reached through the nearest edge in a straight line.
     """
-    blocked, near = _pixels(solid), _pixels(np.asarray(cv2.dilate(solid, AROUND), np.uint8))
-    metre = np.where(near, np.float32(NEAR_COST), np.float32(1.0))
+    blocked = _pixels(solid)
+    away = cv2.distanceTransform(1 - solid, cv2.DIST_L2, 3)
+    each = COSTS[np.searchsorted(WITHIN_CELLS, away)]
+    metre = each.reshape(PLANNED, PIXEL_CELLS, PLANNED, PIXEL_CELLS).mean((1, 3))
     metre[blocked] = OBSTACLE_COST
     straight, diagonal = metre * np.float32(PIXEL_M), metre * np.float32(PIXEL_M * math.sqrt(2.0))
     cost = np.full((PLANNED, PLANNED), UNREACHED_M, np.float32)
@@ -245,10 +267,11 @@ def _pixels(cells: NDArray[np.uint8]) -> Bools:
 
 
 UNREACHED_M = 1e6
+WITHIN_CELLS = np.array(WITHIN_M, np.float32) / np.float32(CELL_M)
+COSTS = np.array((*WITHIN_COSTS, 1.0), np.float32)
 RAY_CELLS = np.arange(1, round(FARTHEST_M / CELL_M) + 1, dtype=np.float32)
 STEPS_M = np.float32(CELL_M) * RAY_CELLS[:, None]  # along a ray (n, 1)
 CROSS = cv2.getStructuringElement(cv2.MORPH_CROSS, (3, 3))
 SQUARE = cv2.getStructuringElement(cv2.MORPH_RECT, (3, 3))
-AROUND = cv2.getStructuringElement(cv2.MORPH_ELLIPSE, (2 * NEAR_CELLS + 1, 2 * NEAR_CELLS + 1))
 # Rows and columns (2, n) of the pixels at the edge.
 EDGE = np.array(np.nonzero(np.pad(np.zeros((PLANNED - 2, PLANNED - 2)), 1, constant_values=1)))

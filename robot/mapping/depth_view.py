@@ -16,6 +16,7 @@ Floats = NDArray[np.float32]
 # Angles between the pixels that are used. At 2 m a cell of 5 cm has one in each row; a leg of a
 # chair, 3 cm thick, has one at 1.5 m. Rows are closer, since ground is seen at a grazing angle.
 ACROSS_RAD, DOWN_RAD = 0.019, 0.0095
+EDGE_PER_M = 0.1  # 1/depth: a pixel between two such steps down, or two up, is a mixture
 
 
 class Lens(NamedTuple):
@@ -72,3 +73,14 @@ def depth_view(mount: CameraMount, height: int, width: int, lens: Lens) -> Depth
     )
     rays = np.ascontiguousarray(axes @ local, np.float32)
     return DepthView(rows, columns, rays, axes, np.array(mount.position_m, np.float32), used)
+
+
+def unmixed(depth: Floats) -> Floats:
+    """Depth (h, w) without pixels between a near and a far surface, which are in neither."""
+    inverse = 1.0 / np.maximum(depth, np.float32(0.05))
+    step = inverse[:, 1:] - inverse[:, :-1]
+    mixed = np.minimum(np.abs(step[:, 1:]), np.abs(step[:, :-1])) > EDGE_PER_M
+    mixed &= step[:, 1:] * step[:, :-1] > 0.0
+    depth = depth.copy()
+    depth[:, 1:-1][mixed] = np.nan
+    return depth

@@ -25,7 +25,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from pixelgait.robot.mapping.depth_view import DepthView, Floats
+from pixelgait.robot.mapping.depth_view import DepthView, Floats, unmixed
 from pixelgait.robot.mapping.ring import (
     BITS,
     MASK,
@@ -53,7 +53,6 @@ SIGMA_M, SIGMA_PER_M = 0.004, 0.006  # of a height at a distance r: SIGMA_M + SI
 NOISES = np.float32(2.0)  # standard deviations that are noise
 LEAST_GAIN = 0.15
 LEVEL_RAD, LEAST_TILT_GAIN = 0.1, 0.003  # of the camera's tilt
-EDGE_PER_M = 0.1  # 1/depth: a pixel between two such steps down, or two up, is a mixture
 CODE_PER_M, CODE_BITS = 2000.0, 12  # heights while sorting: 0.5 mm
 STEP_M = 0.07  # more above the lowest ground within `STEP_CELLS` is an obstacle; kerbs of 5 cm pass
 STEP_CELLS = 2
@@ -153,7 +152,7 @@ class LocalMap:
         axes = rotation.astype(np.float32)
         x, y, z = position
         eye = np.array((x, y, z + self._shift_m)) + axes @ view.position
-        found = self._cells(_unmixed(depth), view, axes, eye, z + self._shift_m - self._below_m)
+        found = self._cells(unmixed(depth), view, axes, eye, z + self._shift_m - self._below_m)
         if found is None:
             return False
         cell, low, middle, top = found
@@ -362,14 +361,3 @@ def _heading_cells() -> Floats:
     ahead = AHEAD_M - (np.arange(ROWS, dtype=np.float32) + np.float32(0.5)) * np.float32(CELL_M)
     left = ASIDE_M - (np.arange(COLUMNS, dtype=np.float32) + np.float32(0.5)) * np.float32(CELL_M)
     return np.stack(np.meshgrid(ahead, left, indexing="ij"))
-
-
-def _unmixed(depth: Floats) -> Floats:
-    """Depth (h, w) without pixels between a near and a far surface, which are in neither."""
-    inverse = 1.0 / np.maximum(depth, np.float32(0.05))
-    step = inverse[:, 1:] - inverse[:, :-1]
-    mixed = np.minimum(np.abs(step[:, 1:]), np.abs(step[:, :-1])) > EDGE_PER_M
-    mixed &= step[:, 1:] * step[:, :-1] > 0.0
-    depth = depth.copy()
-    depth[:, 1:-1][mixed] = np.nan
-    return depth
