@@ -87,7 +87,7 @@ class PolicyMap:
         self._stand_m, self._shape = spec.stand_height_m, (height, width)
         self._evidence = np.zeros(SIDE * SIDE, np.int8)  # for an obstacle
         self._places = _places(width)
-        self._floor = FloorFit()
+        self.floor = FloorFit()
         self.mount(spec.camera)
         self.forget()
 
@@ -105,7 +105,7 @@ class PolicyMap:
         self._place: Vector | None = None  # x, y [m], heading [rad]
         self._poses = Poses()
         self._evidence[:] = 0
-        self._floor.forget()
+        self.floor.forget()
         self._corner: Corner | None = None
 
     def step(self, reading: Reading) -> None:
@@ -147,7 +147,7 @@ class PolicyMap:
         cos, sin = (rotation[:2, 0] / math.hypot(*rotation[:2, 0])).astype(np.float32)
         by_x, by_y = to_x + np.float32(ahead), to_y + np.float32(left)  # from the base
         height += np.float32(up + self._base_m)
-        height = self._floor.heights(
+        height = self.floor.heights(
             by_x * cos + by_y * sin, by_y * cos - by_x * sin, height, measured
         )
         away = np.sqrt(to_x * to_x + to_y * to_y)

@@ -89,7 +89,7 @@ def pixels() -> PolicyMap:
     return PolicyMap(A1, ROWS, COLUMNS)
 
 
-@pytest.mark.parametrize(("height_m", "ahead_m"), [(0.1, 0.9), (0.15, 1.5), (0.3, 1.5), (1.0, 2.3)])
+@pytest.mark.parametrize(("height_m", "ahead_m"), [(0.07, 0.9), (0.1, 0.9), (0.15, 1.5), (0.3, 1.5), (1.0, 2.3)])
 def test_a_wall_is_where_it_stands(pixels: PolicyMap, height_m: float, ahead_m: float) -> None:
     pixels.add(wall_at(ahead_m, 0.4, height_m), 0.0, 0.0, rotation_at(LEVEL, 0.0))
     places = obstacles(pixels)
@@ -101,6 +101,30 @@ def test_a_wall_is_where_it_stands(pixels: PolicyMap, height_m: float, ahead_m: 
 def test_ground_alone_has_no_obstacle(pixels: PolicyMap) -> None:
     pixels.add(wall_at(1.5, 0.4, 0.0), 0.0, 0.0, rotation_at(LEVEL, 0.0))
     assert not len(obstacles(pixels))
+
+
+@pytest.mark.parametrize("off_rad", [-0.09, -0.05, 0.05, 0.09])
+def test_a_bent_bracket_lifts_no_floor(pixels: PolicyMap, off_rad: float) -> None:
+    """The mount's pitch and the IMU are off together; the floor says by how much."""
+    tilted = rotation_at((math.sin(off_rad), 0.0, math.cos(off_rad)), 0.0)
+    floor = wall_at(1.5, 0.4, 0.0)
+    for _ in range(12):
+        pixels.add(floor, 0.0, 0.0, tilted)
+    assert not len(obstacles(pixels))
+    assert abs(abs(pixels.floor.plane[0]) - abs(math.tan(off_rad))) < 0.01
+    for _ in range(3):
+        pixels.add(wall_at(1.5, 0.4, 0.15), 0.0, 0.0, tilted)
+    places = obstacles(pixels)
+    assert np.abs(places[:, 0] - 1.5).max() <= 0.3
+
+
+def test_missing_depth_makes_no_obstacle_go(pixels: PolicyMap) -> None:
+    """A camera right before a wall measures nothing: that is no free way."""
+    pixels.add(wall_at(0.6, 0.4, 0.5), 0.0, 0.0, rotation_at(LEVEL, 0.0))
+    known = len(obstacles(pixels))
+    for _ in range(10):
+        pixels.add(np.full((ROWS, COLUMNS), 255, np.uint8), 0.2, 0.0, rotation_at(LEVEL, 0.0))
+    assert len(obstacles(pixels)) == known > 0
 
 
 @pytest.mark.parametrize("turn_rad", [0.5 * math.pi, -2.0, 3.0])
