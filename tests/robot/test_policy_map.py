@@ -89,7 +89,9 @@ def pixels() -> PolicyMap:
     return PolicyMap(A1, ROWS, COLUMNS)
 
 
-@pytest.mark.parametrize(("height_m", "ahead_m"), [(0.07, 0.9), (0.1, 0.9), (0.15, 1.5), (0.3, 1.5), (1.0, 2.3)])
+@pytest.mark.parametrize(
+    ("height_m", "ahead_m"), [(0.07, 0.9), (0.1, 0.9), (0.15, 1.5), (0.3, 1.5), (1.0, 2.3)]
+)
 def test_a_wall_is_where_it_stands(pixels: PolicyMap, height_m: float, ahead_m: float) -> None:
     pixels.add(wall_at(ahead_m, 0.4, height_m), 0.0, 0.0, rotation_at(LEVEL, 0.0))
     places = obstacles(pixels)
