@@ -16,8 +16,8 @@ from pixelgait.robot.mapping.depth_view import Floats
 # FIRST_SHARE until SURE places are known, then SURE_SHARE. KEPT is the weight of the past at every
 # image: 33 images count. Assumptions.
 NEAR_M, FIRST_SHARE, SURE_SHARE, SURE, KEPT = 0.02, 0.08, 0.03, 5000.0, 0.97
-# Pitch and roll [rad], height [m]: the most by which they are off, and what many places would say
-# that they are not. Randomised: 0.05 of the mount and 0.05 of the IMU.
+# Slopes [rad] and height [m]: the most that they are off by (randomised: 0.05 of the mount and 0.05
+# of the IMU), and the weight of their being exact (ridge regression). Assumptions.
 MOST = np.array((0.12, 0.12, 0.04))
 PRIOR = np.diag((50.0, 50.0, 2000.0))
 
