@@ -16,8 +16,8 @@ from pixelgait.robot.mapping.depth_view import Floats
 # FIRST_SHARE until SURE places are known, then SURE_SHARE. KEPT is the weight of the past at every
 # image: 33 images count. Assumptions.
 NEAR_M, FIRST_SHARE, SURE_SHARE, SURE, KEPT = 0.02, 0.08, 0.03, 5000.0, 0.97
-# Slopes [rad] and height [m]: the most that they are off by (randomised: 0.05 of the mount and 0.05
-# of the IMU), and the weight of their being exact (ridge regression). Assumptions.
+# MOST limits the plane's slopes [rad] and height [m]; randomised mounts and IMUs are off by 0.05
+# rad each. PRIOR is the ridge penalty: the plane is level unless many places differ. Assumptions.
 MOST = np.array((0.12, 0.12, 0.04))
 PRIOR = np.diag((50.0, 50.0, 2000.0))
 
@@ -49,8 +49,8 @@ class FloorFit:
         near = np.float32(NEAR_M) + share * np.hypot(ahead, left)
         floor = (np.abs(height - self.plane @ forms) < near) & measured
         seen = forms[:, floor]
-        self._normal = np.float64(KEPT) * self._normal + seen @ seen.T
-        self._moment = np.float64(KEPT) * self._moment + seen @ height[floor]
+        self._normal = KEPT * self._normal + seen @ seen.T
+        self._moment = KEPT * self._moment + seen @ height[floor]
         plane = np.linalg.solve(self._normal + PRIOR, self._moment)
         self.plane = np.clip(plane, -MOST, MOST).astype(np.float32)
         return np.asarray(height - self.plane @ forms, np.float32)
